@@ -29,9 +29,10 @@ from fastapi.testclient import TestClient
 from benchmarks.bricks import rows as raw_rows
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.brick_jobs import queries, stored
+from inferbench_tasks.brick_jobs import stored
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS
+from inferbench_tasks.brick_jobs.gaps import gaps
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.bricks.corpus import read_corpus
 from inferbench_tasks.bricks.measure.method import Method, Setting
@@ -148,7 +149,7 @@ def judge(db: PerfDB) -> list[dict[str, Any]]:
             lambda: _get(client, "/api/bricks/predict?model=model7&device=CPU 3"),
         ),
         "GET /bricks": ("list", lambda: _get(client, "/api/bricks?limit=100")),
-        "gaps of one device": ("gaps", lambda: queries.gaps(db, "CPU 3")),
+        "gaps of one device": ("gaps", lambda: gaps(db, "CPU 3")),
         "page Bricks": ("page", lambda: _get(client, "/bricks")),
         "plan of paper50, 8 cuts of each": ("plan", plan),
     }

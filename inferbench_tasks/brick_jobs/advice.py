@@ -14,7 +14,9 @@ from typing import Any
 
 from scipy import stats
 
-from inferbench_tasks.brick_jobs.answer import MEASURED_RATIO
+from inferbench_tasks.brick_jobs.ages import age_in_words
+from inferbench_tasks.brick_jobs.coverage import MEASURED_RATIO, percent, too_little
+from inferbench_tasks.bricks.measure.method import runtime_name
 from inferbench_tasks.bricks.prediction import CONFIDENCE
 
 #: So many are recommended.
@@ -22,25 +24,26 @@ TOP = 3
 
 
 def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> dict[str, Any]:
-    """``ranked``: the fastest first, with the probabilities that each is faster than the next, and within ``slo_ms``;
-    ``left_out``: the others, and why. Either all that are ranked are calibrated or none is.
+    """``ranked``: the fastest first, with the probabilities that each is faster than the next, and that its mean time
+    is within ``slo_ms``; ``left_out``: the others, and why. Either all that are ranked are calibrated or none is.
 
-    ``rows``: as ``answer`` gives them. Times are of one request by itself: neither waiting nor a server's own work.
+    ``rows``: as ``answer`` gives them. Times are means of one request by itself, of ``batch_size`` samples: neither
+    waiting nor a server's own work.
     """
-    judged, left_out = [], []
+    judged, others = [], []
     for row in rows:
         coverage = row["coverage_ratio"]
         if row["predicted_ms"] is None:
             why = row.get("why") or f"{row['missing']} of {row['unique']} unique bricks have no time there"
         elif coverage < MEASURED_RATIO:
-            why = f"only {coverage:.0%} of its time is measured, {MEASURED_RATIO:.0%} are needed"
+            why = too_little(coverage)
         else:
             judged.append(row)
             continue
-        left_out.append({**_who(row), "coverage_ratio": coverage, "why": why})
+        others.append({**_who(row), "coverage_ratio": coverage, "why": why})
     calibrated = [row for row in judged if row["calibrated_by"]]
     if calibrated:
-        left_out += [
+        others += [
             {**_who(row), "coverage_ratio": row["coverage_ratio"], "why": _sum_alone(row)}
             for row in judged
             if not row["calibrated_by"]
@@ -57,19 +60,21 @@ def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> di
                 "coverage_ratio": row["coverage_ratio"],
                 "predicted_ms": row["predicted_ms"],
                 "predicted_interval_ms": row["predicted_interval_ms"],
-                "per_s": row["batch_size"] * 1e3 / row["predicted_ms"],
+                "requests_per_s": 1e3 / row["predicted_ms"],
+                "samples_per_s": row["batch_size"] * 1e3 / row["predicted_ms"],
                 "calibrated_by": row["calibrated_by"],
                 "faster_than_next_probability": _faster(row, beaten) if beaten else None,
                 "within_slo_probability": None if slo_ms is None else _within(row, slo_ms),
+                **{name: row[name] for name in ("oldest_at", "newest_at", "old")},
             }
         )
-    return {"slo_ms": slo_ms, "ranked": ranked, "judged": len(judged), "left_out": left_out}
+    return {"slo_ms": slo_ms, "ranked": ranked, "judged": len(judged), "left_out": others}
 
 
 def in_words(found: Mapping[str, Any]) -> list[str]:
     """What a reader must know, the limits first."""
     ranked, slo_ms = found["ranked"], found["slo_ms"]
-    said = [f"Left out: {row['model']} on {row['device']}: {row['why']}." for row in found["left_out"]]
+    said = [f"Left out: {_named(row)}: {row['why']}." for row in found["left_out"]]
     if not ranked:
         return [*said, "Nothing can be recommended: no prediction is measured enough."]
     if not ranked[0]["calibrated_by"]:
@@ -84,19 +89,56 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
     if slo_ms is not None:
         known = [row for row in ranked if row["within_slo_probability"] is not None]
         if known and all(row["within_slo_probability"] < 0.5 for row in known):
-            said.append(f"None of them is likely to take at most {slo_ms:g} ms.")
+            said.append(f"None of them is likely to have a mean time of at most {slo_ms:g} ms.")
+        if known:
+            said.append(
+                "within_slo_probability is of the mean time: single requests take more and less than it."
+            )
+    said += [*_versions(ranked), *(f"{_named(row)}: {old}" for row in ranked if (old := age_in_words(row)))]
     said.append("Times of one request by itself: neither waiting nor a server's own work is in them.")
     return [*said, *found.get("costs_assume", ())]
 
 
+def left_out(model: str, device: str, runtime: str, why: str) -> dict[str, Any]:
+    """One of which there is no prediction at all."""
+    return {"model": model, "device": device, "runtime": runtime, "coverage_ratio": None, "why": why}
+
+
+_WHO = ("model", "shapes", "precision", "view", "device", "runtime", "threads", "batch_size")
+
+
 def _who(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("model", "device", "runtime", "threads", "batch_size")}
+    return {name: row[name] for name in _WHO}
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """As a sentence begins of one; what is known of it alone."""
+    model = f"{row['model']} ({row['shapes']})" if row.get("shapes") else str(row["model"])
+    device = f" on {row['device']}" if row["device"] else ""
+    return f"{model}{device}" + (f" by {row['runtime']}" if row["runtime"] else "")
+
+
+def _versions(ranked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each runtime of which several versions are compared."""
+    versions: dict[str, dict[str, list[str]]] = {}
+    for row in ranked:
+        of = versions.setdefault(runtime_name(row["runtime"]), {}).setdefault(row["runtime"], [])
+        if row["device"] not in of:
+            of.append(row["device"])
+    return [
+        f"They are of several versions of {name}, which differ in speed, too: "
+        + "; ".join(f"{version} on {', '.join(devices)}" for version, devices in of.items())
+        + "."
+        for name, of in versions.items()
+        if len(of) > 1
+    ]
 
 
 def _sum_alone(row: Mapping[str, Any]) -> str:
     return (
-        f"its bricks take {row['predicted_ms']:.4g} ms, which nothing calibrates there (three other models measured as "
-        "a whole would): a sum is not ranked beside calibrated times"
+        f"its bricks take {row['predicted_ms']:.4g} ms ({percent(row['coverage_ratio'])} of it measured), which "
+        "nothing calibrates there (three other models measured as a whole would): a sum is not ranked beside "
+        "calibrated times"
     )
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferbench_tasks.brick_jobs.ages import ages
+from inferbench_tasks.brick_jobs.coverage import MEASURED_RATIO, percent
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.decompositions import of_precision, of_view
 from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
@@ -31,8 +33,6 @@ _JUDGING = 20
 _SPARE, _MOST_CUTS = 3, 100
 #: Of so many of the newest models the bricks teach estimates.
 _MODELS = 200
-#: With less of its time measured a prediction begins with saying so.
-MEASURED_RATIO = 0.9
 
 
 def answer(
@@ -67,6 +67,9 @@ def answer(
         "bricks": len(cut.parts),
         "unique": len(unique),
         "missing": len(absent),
+        # Of a prediction from stored times alone; whoever measures says otherwise.
+        "measured_now": 0,
+        "disturbed": None,
     }
     none = {"coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
     sizes = measured_sizes(results, cut) if absent else ({}, {})
@@ -113,10 +116,12 @@ def answer(
     if estimates and sizes[0] and one.coverage_ratio < MEASURED_RATIO:
         # Families that were held back tell nothing of other batch sizes than those that they were measured at.
         return {**facts, **none, "why": why_none(sizes, cut.batch_size)}
+    own = [known[part] for part in unique - absent]
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
     shown = facts | {
         "estimated_error_ratio": math.expm1(estimates.spreads[one.state]) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
+        **ages([*own, *(between.times.values() if between else ())], results.now()),
         **(between.facts(one.interpolated_ratio, one.state) if between else {}),
         "predicted_ms": one.best.ms,
         "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
@@ -183,8 +188,8 @@ def little_measured(row: Mapping[str, Any]) -> str:
     whole = row.get("constructor", SUM) == SUM
     where = "" if whole else ", where the rest takes as long as it may"
     return (
-        f"only {row['coverage_ratio']:.0%} of this time is measured{where}: {row['missing']} of {row['unique']} unique "
-        f"bricks are {what}"
+        f"only {percent(row['coverage_ratio'])} of this time is measured{where}: "
+        f"{row['missing']} of {row['unique']} unique bricks are {what}"
     )
 
 

@@ -1,4 +1,5 @@
-"""What 1,000 predicted requests cost, in money and emissions, by the tables under ``configs/``; and what that assumes.
+"""What 1,000 predicted requests, and samples, cost, in money and emissions, by the tables under ``configs/``; and what
+that assumes.
 
 The formulas are those of measured runs (``metrics/cost.py``, ``metrics/energy.py``: ``tdp_estimate``,
 ``metrics/carbon.py``). Nothing was measured of either, so both say what they take for granted: a thread is a vCPU in
@@ -18,18 +19,23 @@ from inferbench_tasks.metrics.carbon import g_per_1k, region_row
 from inferbench_tasks.metrics.cost import usd_per_1k
 from inferbench_tasks.metrics.energy import UNCERTAINTY_RATIO
 
+FIGURES = ("usd_per_1k", "usd_per_1k_samples", "g_per_1k", "g_per_1k_samples")
+
 
 def costs_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a ranked prediction: ``usd_per_1k`` and ``g_per_1k`` requests, each null where a table does not know the
-    device, or where that is no processor; ``costs_assume``: sentences on both. A request has ``batch_size`` samples."""
+    """Of a ranked prediction: ``usd_per_1k`` and ``g_per_1k`` requests, and the same of samples (``_samples``) as
+    measured runs have them, each null where a table does not know the device, or where that is no processor;
+    ``costs_assume``: sentences on both. A request has ``batch_size`` samples."""
     if runtime_name(row["runtime"]) in runtimes_of("gpu"):
         why = (
             f"What 1,000 requests on {row['device']} cost: worked out for processors alone, and it is a GPU."
         )
-        return {"usd_per_1k": None, "g_per_1k": None, "costs_assume": [why]}
+        return {**dict.fromkeys(FIGURES), "costs_assume": [why]}
     usd, money = _usd(row)
     grams, emissions = _grams(row)
-    return {"usd_per_1k": usd, "g_per_1k": grams, "costs_assume": [money, emissions]}
+    samples = row["batch_size"]
+    each = (usd, usd and usd / samples, grams, grams and grams / samples)
+    return {**dict(zip(FIGURES, each, strict=True)), "costs_assume": [money, emissions]}
 
 
 def _usd(row: Mapping[str, Any]) -> tuple[float | None, str]:

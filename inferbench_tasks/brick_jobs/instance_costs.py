@@ -17,7 +17,7 @@ from typing import Any
 from inferbench_tasks.analysis.devices.alike import Document, stored
 from inferbench_tasks.analysis.devices.costs import BY_BRICKS, Offer, in_order, offers, row_of
 from inferbench_tasks.analysis.devices.places import THROUGHPUT
-from inferbench_tasks.brick_jobs.answer import MEASURED_RATIO
+from inferbench_tasks.brick_jobs.coverage import MEASURED_RATIO, percent, too_little
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
 from inferbench_tasks.brick_jobs.stored import by_device
 from inferbench_tasks.catalogue import prices_for
@@ -78,7 +78,7 @@ def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
                 row_of(
                     offer, price, hourly_rate(price, vcpus), where, BY_BRICKS,
                     size * 1e3 / row["predicted_ms"], (size * 1e3 / high_ms, size * 1e3 / low_ms),
-                    rests_on=f"{row['coverage_ratio']:.0%} of its time measured, calibrated by "
+                    rests_on=f"{percent(row['coverage_ratio'])} of its time measured, calibrated by "
                     f"{', '.join(row['calibrated_by'])}; {vcpus:g} vCPU(s) are paid; {WITHOUT_A_SERVER}",
                 )
             )  # fmt: skip
@@ -108,7 +108,7 @@ def _why_not(row: Mapping[str, Any], served: set[Any], priced: bool) -> str | No
     if row["predicted_ms"] is None:
         return row.get("why") or f"{row['missing']} of {row['unique']} unique bricks have no time there"
     if row["coverage_ratio"] < MEASURED_RATIO:
-        return f"only {row['coverage_ratio']:.0%} of its time is measured, {MEASURED_RATIO:.0%} are needed"
+        return too_little(row["coverage_ratio"])
     if not row["calibrated_by"]:
         return "nothing calibrates it, so its interval leaves out what cutting changes"
     if row["predicted_interval_ms"][0] <= 0:

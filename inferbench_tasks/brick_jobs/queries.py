@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS, of_precision, of_runtime
-from inferbench_tasks.brick_jobs.documents import shapes_text
 from inferbench_tasks.brick_jobs.host_column import HostColumn
 from inferbench_tasks.brick_jobs.known_bricks import brick_of, flops_of, keys_like
 from inferbench_tasks.brick_jobs.levels import of_setting
 from inferbench_tasks.brick_jobs.machines import LEVELS, RESULTS
-from inferbench_tasks.brick_jobs.names import FIELDS, NEWEST_FIRST, Names
-from inferbench_tasks.brick_jobs.uncut import notes
-from inferbench_tasks.bricks.measure.method import Setting, runtime_name
+from inferbench_tasks.brick_jobs.names import Names
+from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.repository import ModelRepository
@@ -136,55 +135,6 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     }
 
 
-def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[str, Any]]:
-    """For each device, and each model that was cut for its instruction set: how many of its bricks have no time there.
-
-    A registered model whose newest version was not cut yet stands first, without numbers (``note``), for the runtime of
-    the nights: of another one only what was asked for is cut. Then those with
-    the most missing; a model of which all is known is none of them, and what only an older version of a registered
-    model consists of is missing to nobody (``Names``). ``newest``: of so many settings
-    only, those that were begun last.
-    """
-    rows = []
-    cards = ModelRepository(db).search()
-    cuts = Names(cards).current(
-        find(
-            db,
-            DECOMPOSITIONS,
-            {"model": {"$exists": True}},
-            dict.fromkeys(("parts", *FIELDS), 1),
-            NEWEST_FIRST,
-        )
-    )
-    for setting in settings_of(db, device)[:newest]:
-        rows += [
-            _gap(setting, name, {"batch_size": 1, "granularity": "1"}, None, None, note)
-            for name, note in notes(db, cards, setting_of(db, setting["setting_id"])).items()
-        ]
-        known = set(_identities(db, setting["setting_id"]))
-        for cut in cuts:
-            if cut.get("instruction_set") != setting["instruction_set"]:
-                continue
-            if (cut.get("runtime") or DEFAULT) != runtime_name(setting["runtime"]):
-                continue
-            unique = set(cut["parts"])
-            if missing := sorted(unique - known):
-                rows.append(_gap(setting, cut["model"], cut, len(unique), len(missing)))
-    return sorted(rows, key=lambda row: (row["missing"] is not None, -(row["missing"] or 0), row["model"]))
-
-
-def _gap(
-    setting: Mapping[str, Any], model: str, cut: Mapping[str, Any], bricks: int | None, missing: int | None,
-    note: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "model": model, "batch_size": cut["batch_size"], "granularity": cut["granularity"],
-        "precision": cut.get("precision") or "fp32", "shapes": shapes_text(cut.get("shapes") or ()),
-        "bricks": bricks, "missing": missing,
-        "device": setting["device"], "threads": setting["threads"], "runtime": setting["runtime"], "note": note,
-    }  # fmt: skip
-
-
 def cuts_of_model(db: PerfDB, model: str, limit: int = 0) -> list[dict[str, Any]]:
     """How a model was cut, the newest first: batch size, granularity, precision, runtime, its bricks in order
     (``bricks``: how many) and how many of them are different (``unique_bricks``).
@@ -215,9 +165,9 @@ def cuts_of_model(db: PerfDB, model: str, limit: int = 0) -> list[dict[str, Any]
 def models_of(
     db: PerfDB, task: str, batch_size: int, granularity: str, precision: str = "fp32", runtime: str = DEFAULT
 ) -> list[str]:
-    """The models that were cut for a task and a runtime; InputError names the tasks that there are."""
+    """The models that were cut for a task and a runtime ("": any); InputError names the tasks that there are."""
     where = {"batch_size": batch_size, "granularity": granularity, "precision": of_precision(precision)}
-    where["runtime"] = of_runtime(runtime)
+    where |= {"runtime": of_runtime(runtime)} if runtime else {}
     cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1, "made_from": 1, "sources": 1})
     known = Names(ModelRepository(db).search())
     of_task = [cut for cut in cuts if cut.get("task") == task and cut.get("model")]
@@ -263,9 +213,15 @@ def _levels(db: PerfDB) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _identities(db: PerfDB, setting_id: str) -> list[str]:
-    where = {"usable": True, "setting_id": setting_id, "whole": False}
-    return db.retrying(lambda: db.collection(RESULTS).distinct("identity", where), "reading bricks")
+def newest_times(db: PerfDB, setting_id: str) -> dict[str, datetime]:
+    """The bricks, and whole models, that have a time at a setting -> when the newest was measured; of an index's keys
+    alone."""
+    where = {"setting_id": setting_id, "usable": True}
+    newest = {"_id": "$identity", "at": {"$max": "$measured_at"}}
+    return {
+        row["_id"]: row["at"].replace(tzinfo=row["at"].tzinfo or UTC)
+        for row in _aggregate(db, RESULTS, [{"$match": where}, {"$group": newest}])
+    }
 
 
 def _row(document: Mapping[str, Any]) -> dict[str, Any]:

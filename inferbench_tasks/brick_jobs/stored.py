@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from inferbench_tasks.brick_jobs.advice import left_out
 from inferbench_tasks.brick_jobs.answer import answer
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.documents import cut_of, shapes_text
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.newest import ANY, newest_cuts
+from inferbench_tasks.brick_jobs.one_device import one_device
 from inferbench_tasks.brick_jobs.queries import setting_of, settings_of
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import runtime_name
@@ -30,17 +32,21 @@ def predicted(
     constructor: str = "sequential",
     precision: str = "fp32",
     runtime: str = DEFAULT,
+    threads: int = 1,
 ) -> dict[str, Any]:
     """A model's latency by a runtime from what is stored alone; nothing is run.
 
-    At the newest of the settings of that device at which most of its bricks are known; those that are ``missing`` are
-    interpolated between two batch sizes, or estimated, and where they can't be ``predicted_ms`` is null. InputError for
-    a model that was never cut, a device that nothing was measured on, or a batch size beyond those measured there.
+    At the newest of the settings of that device, with that many threads, at which most of its bricks are known; those
+    that are ``missing`` are interpolated between two batch sizes, or estimated, and where they can't be
+    ``predicted_ms`` is null. InputError for a model that was never cut, a device that nothing was measured on or that
+    may be several, or a batch size beyond those measured there.
     """
     cuts = newest_cuts(db, model, batch_size, granularity, precision, runtime)
-    found, whys = _stored_at(db, device, cuts, batch_size, runtime)
+    settings = with_threads(by_runtime(settings_of(db, device), runtime), threads, device, runtime)
+    one_device(settings, device)
+    found, without = _stored_at(db, settings, cuts, batch_size)
     if not found:
-        raise _nothing(model, device, batch_size, whys, runtime)
+        raise _nothing(model, batch_size, without)
     results, stored, cut = max(found, key=share_of)
     return said(answer(results, cut, stored, calibrate_on, constructor))
 
@@ -58,17 +64,37 @@ def by_device(
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. ``device``: of these alone. InputError for a model
     that was never cut."""
+    return everywhere(db, model, batch_size, granularity, calibrate_on, precision, runtime, device)[0]
+
+
+def everywhere(
+    db: PerfDB,
+    model: str,
+    batch_size: int,
+    granularity: str,
+    calibrate_on: int,
+    precision: str = "fp32",
+    runtime: str = DEFAULT,
+    device: str = "",
+    each_version: bool = False,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """As ``by_device``, and why nothing is said of it on the other processors: ``model``, ``device``, ``runtime``,
+    ``coverage_ratio`` (null) and ``why``. ``each_version``: of the runtime, a row."""
     newest = newest_cuts(db, model, batch_size, granularity, precision, runtime)
-    best: dict[tuple[str, int, int], Stored] = {}
-    found, whys = _stored_at(db, device, newest, batch_size, runtime)
+    best: dict[tuple[Any, ...], Stored] = {}
+    found, without = _stored_at(db, by_runtime(settings_of(db, device), runtime), newest, batch_size)
     if not found:
-        raise _nothing(model, device, batch_size, whys, runtime)
+        raise _nothing(model, batch_size, without) if without else nothing_measured(device, runtime)
     for one in found:
         of = one[0].setting
-        place = (of.processor, of.cores, of.threads)
+        place = (of.processor, of.cores, of.threads, of.runtime if each_version else None)
         if place not in best or share_of(one) > share_of(best[place]):
             best[place] = one
-    return [answer(results, cut, stored, calibrate_on) for results, stored, cut in best.values()]
+    known = {place[0] for place in best}
+    whys = {one.setting["device"]: one for one in reversed(without) if one.setting["device"] not in known}
+    return [answer(results, cut, stored, calibrate_on) for results, stored, cut in best.values()], [
+        left_out(model, device, one.setting["runtime"], one.why) for device, one in whys.items()
+    ]
 
 
 def said(row: dict[str, Any]) -> dict[str, Any]:
@@ -82,19 +108,37 @@ def said(row: dict[str, Any]) -> dict[str, Any]:
 Stored = tuple[PerfDBResults, dict[str, Result], CutModel]
 
 
+class Without(NamedTuple):
+    """A setting at which nothing is stored that a prediction could be of, and why."""
+
+    setting: Mapping[str, Any]
+    why: str
+
+
 def _stored_at(
-    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]], batch_size: int, runtime: str
-) -> tuple[list[Stored], list[str]]:
-    """What is stored of a model's bricks at each setting of that device, the newest first: of its instruction set, or
-    of the view that is of none where more of those have times (a suite's, of a model that this device never saw). And
-    of settings where it was not cut at this batch size, nor at one on either side of it, why not."""
-    found, whys = [], []
-    for setting in by_runtime(settings_of(db, device), runtime):
-        stored, why = at_setting(db, setting, cuts, batch_size)
-        whys += why
+    db: PerfDB, settings: Sequence[Mapping[str, Any]], cuts: Mapping[str, Mapping[str, Any]], batch_size: int
+) -> tuple[list[Stored], list[Without]]:
+    """What is stored of a model's bricks at each of these settings, the newest first: of its instruction set, or of the
+    view that is of none where more of those have times (a suite's, of a model that this device never saw). And the
+    settings where it was not cut at this batch size, nor at one on either side of it, or not at all."""
+    found, without = [], []
+    for setting in settings:
+        stored, whys = at_setting(db, setting, cuts, batch_size)
         if stored is not None:
             found.append(stored)
-    return found, list(dict.fromkeys(whys))
+        else:
+            without.append(Without(setting, "; ".join(whys) or _not_cut(setting, cuts)))
+    return found, without
+
+
+def _not_cut(setting: Mapping[str, Any], cuts: Mapping[str, Mapping[str, Any]]) -> str:
+    sizes = next((text for cut in cuts.values() if (text := shapes_text(cut.get("shapes") or ()))), None)
+    at = f" at {sizes}, as it was cut last" if sizes else ""
+    return (
+        f"it was not cut for the instruction set {setting['instruction_set']}{at}: `inferbench bricks predict` on that "
+        "machine does that, and times its bricks; or, on any, with `--view portable`, if its bricks of that view have "
+        "times there"
+    )
 
 
 def at_setting(
@@ -113,7 +157,7 @@ def at_setting(
         cut = cut_of(0, document, {})
         sizes = measured_sizes(results, cut)
         if (line := line_between(sizes, batch_size)) is None:
-            whys.append(f"on {setting['device']} {why_none(sizes, batch_size)}")
+            whys.append(f"it was not cut at batch {batch_size}; {why_none(sizes, batch_size)}")
             continue
         between = line.at(batch_size)
         known = {part: line.times[part] for part in between.parts if part in line.times}
@@ -126,14 +170,36 @@ def by_runtime(settings: Sequence[dict[str, Any]], runtime: str) -> list[dict[st
     return [row for row in settings if runtime_name(row["runtime"]) == runtime]
 
 
-def _nothing(model: str, device: str, batch_size: int, whys: Sequence[str], runtime: str) -> InputError:
-    """Of a model that was cut, that nothing follows for it here."""
-    if not whys:
-        return InputError(
-            f"{model!r} was cut for no device of these on which {runtime} was timed: {device or 'any'}",
-            field="device",
-        )
-    return InputError(f"{model!r} was never cut at batch {batch_size}; {'; '.join(whys)}", field="batch_size")
+def with_threads(
+    settings: Sequence[dict[str, Any]], threads: int, device: str, runtime: str
+) -> list[dict[str, Any]]:
+    """Those of these settings, which are of ``device`` and ``runtime``, that are of so many threads. InputError where
+    there is none, with those that there are."""
+    if found := [row for row in settings if row["threads"] == threads]:
+        return found
+    if not settings:
+        raise nothing_measured(device, runtime)
+    known = ", ".join(map(str, sorted({row["threads"] for row in settings})))
+    raise InputError(
+        f"nothing was measured by {runtime} on {device or 'any device'} with {threads} thread(s); there: {known}",
+        field="threads",
+    )
+
+
+def nothing_measured(device: str, runtime: str) -> InputError:
+    """Of a device, or of any, on which other runtimes may have been timed."""
+    return InputError(f"nothing was measured by {runtime} on {device or 'any device'}", field="device")
+
+
+def _nothing(model: str, batch_size: int, without: Sequence[Without]) -> InputError:
+    """Of a model that was cut, that nothing follows for it here; why, once each."""
+    whys: dict[str, list[str]] = {}
+    for one in without:
+        devices = whys.setdefault(one.why, [])
+        if one.setting["device"] not in devices:
+            devices.append(str(one.setting["device"]))
+    texts = "; ".join(f"on {', '.join(devices)}: {why}" for why, devices in whys.items())
+    return InputError(f"nothing is said of {model!r} at batch {batch_size} {texts}", field="batch_size")
 
 
 def share_of(one: Stored) -> float:
@@ -161,6 +227,7 @@ def answered_all(
     runtime = cuts[0].runtime
     own = runtime_of(runtime).instruction_set() if view_of(cuts[0].view).processor else None
     settings = [row for row in by_runtime(settings_of(db, device), runtime) if row["threads"] == threads]
+    one_device(settings, device)
     fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:
         other = ", ".join(sorted({row["instruction_set"] for row in settings}))

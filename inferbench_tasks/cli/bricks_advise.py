@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY, PRECISION, RUNTIME, known_precision
+from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY, PRECISION, known_precision
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 MODEL = typer.Option("", "--model", help="One that was cut: which device for it?")
 TASK = typer.Option("", "--task", help="Such as image-classification: which model for it, on --device?")
 DEVICE = typer.Option("", "--device", help="With --task: part of the processor's name.")
-SLO = typer.Option(None, "--slo-ms", help="How long one request may take.")
+RUNTIME = typer.Option(
+    "", "--runtime", help="By which alone, such as onnxruntime; else by all that have times."
+)
+SLO = typer.Option(None, "--slo-ms", help="How long a request may take in the mean.")
+#: What the table leaves to ``-o json``; of requests of one sample also what is said of samples.
+_LONG = ("view", "newest_at", "old")
 
 
 def advise(
@@ -31,7 +38,7 @@ def advise(
     """Rank devices for a model, or models for a task, by latencies predicted from stored times.
 
     Nothing is run. What is mostly estimated is left out, and so is what is not calibrated where others are; where none
-    is there are no probabilities.
+    is there are no probabilities. Times are means of one request by itself, of --batch-size samples.
     """
     from inferbench_tasks.brick_jobs.advice import in_words
     from inferbench_tasks.brick_jobs.advise import advised
@@ -49,4 +56,16 @@ def advise(
     for sentence in in_words(found):
         say(sentence)
     if output is OutputFormat.table and found["ranked"]:
-        emit(found["ranked"], output)
+        emit(found["ranked"], output, _columns(found["ranked"]))
+
+
+def _columns(ranked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Without those that no row has."""
+    alike = all(row["batch_size"] == 1 for row in ranked)
+    return [
+        name
+        for name in ranked[0]
+        if name not in _LONG
+        and not (alike and "samples" in name)
+        and any(row[name] is not None for row in ranked)
+    ]

@@ -116,14 +116,16 @@ def _write(network: bytes, key: str, to: Path) -> None:
 
 
 def gaps(device: str = DEVICE, output: OutputFormat = OUTPUT) -> None:
-    """Show which models' bricks have no time on which device."""
-    from inferbench_tasks.brick_jobs import queries
+    """Show which models' bricks have no time on which device, or an old one, and what was not cut for it."""
+    from inferbench_tasks.brick_jobs.ages import OLD_DAYS
+    from inferbench_tasks.brick_jobs.gaps import gaps as gaps_of
     from inferbench_tasks.perfdb.store import PerfDB
 
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        rows = queries.gaps(db, device)
+        rows = gaps_of(db, device)
     emit(rows, output)
     if not rows and output is OutputFormat.table:
         say(
-            "Nothing is missing: every brick of every model that was cut has a time on every device that has any."
+            "Nothing is missing: each model that was cut for a runtime was so for the instruction set of each device "
+            f"that has times by it, and all of its bricks have one there that is at most {OLD_DAYS} days old."
         )

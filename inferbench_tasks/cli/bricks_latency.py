@@ -34,7 +34,9 @@ def predict_latency(
     output: OutputFormat,
 ) -> None:
     """A row for each model; one that can't be predicted is named, and the others go on. StageError at the end then."""
+    from inferbench_tasks.brick_jobs.one_device import one_device
     from inferbench_tasks.brick_jobs.queries import settings_of
+    from inferbench_tasks.brick_jobs.stored import by_runtime, with_threads
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.child import keeping
 
@@ -42,7 +44,10 @@ def predict_latency(
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     with progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
-        settings_of(db, wish.device)  # an unknown one is told before a model is made
+        if wish.device:  # an unknown one, and one of several, is told before a model is made
+            runtime = wish.cut["runtime"]
+            there = by_runtime(settings_of(db, wish.device), runtime)
+            one_device(with_threads(there, threads, wish.device, runtime), wish.device)
         task = bar.add_task("preparing", total=None)
         for model, one in zip(models, chosen, strict=True):
 

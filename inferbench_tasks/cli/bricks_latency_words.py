@@ -19,11 +19,15 @@ def short(row: dict[str, Any]) -> dict[str, Any]:
             "measured_ms": row["measured_ms"],
             "over measured": row["predicted_ms"] / row["measured_ms"],
         }
-    return shown | {"quiet": "no" if row.get("disturbed") else "yes"}
+    # Nothing is quiet of what was not timed.
+    quiet = "yes" if row.get("measured_now") else "-"
+    return shown | {"quiet": "no" if row.get("disturbed") else quiet}
 
 
 def in_words(row: dict[str, Any]) -> str:
     """What a reader must know of the figure."""
+    from inferbench_tasks.brick_jobs.ages import age_in_words
+
     text = f"{row['model']} on {row['device']}, {row['runtime']}: "
     if row.get("disturbed"):
         text += f"DISTURBED: {row['disturbed']}. The constructed time is "
@@ -60,6 +64,8 @@ def in_words(row: dict[str, Any]) -> str:
             f"not calibrated: the interval is of the rounds {of}, and leaves out what cutting changes. With --whole, "
             "three other models calibrate it."
         )
+    if old := age_in_words(row):
+        text += f" {old}"
     if row.get("timed_on"):
         from inferbench_tasks.brick_jobs import origins
 

@@ -232,11 +232,13 @@ class InferBench:
         precision: str = "fp32",
         calibrate_on: int = 3,
         runtime: str = "onnxruntime",
+        threads: int = 1,
     ) -> Answer:
-        """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
+        """A model's latency from stored times, ms, with interval and coverage; nothing is run. ``device``: part of one
+        processor's name; ``threads``: of the runtime."""
         return self._get(
             "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity,
-            precision=precision, calibrate_on=calibrate_on, runtime=runtime,
+            precision=precision, calibrate_on=calibrate_on, runtime=runtime, threads=threads,
         )  # fmt: skip
 
     def predict_load(
@@ -282,9 +284,10 @@ class InferBench:
         granularity: str = "1",
         precision: str = "fp32",
         slo_ms: float | None = None,
-        runtime: str = "onnxruntime",
+        runtime: str = "",
     ) -> Answer:
-        """Which device for a model, or which model for a task: the top three by what is stored; nothing is run."""
+        """Which device for a model, or which model for a task: the top three by what is stored; nothing is run.
+        ``runtime``: of which alone; by default all that have times are compared."""
         return self._get(
             "/bricks/advise", model=model, task=task, device=device, batch_size=batch_size, granularity=granularity,
             precision=precision, slo_ms=slo_ms, runtime=runtime,

@@ -86,7 +86,7 @@ def test_a_size_between_is_interpolated_and_never_called_measured(http: TestClie
     found = predict(http, 4)
     assert next(iter(found)) == "warning"
     assert found["warning"] == (
-        "only 0% of this time is measured: 2 of 2 unique bricks are interpolated between batch 1 and 8"
+        "only 0.0% of this time is measured: 2 of 2 unique bricks are interpolated between batch 1 and 8"
     )
     assert found["predicted_ms"] == pytest.approx(10) and found["streamed_ms"] == pytest.approx(20)
     assert found["predicted_interval_ms"] == pytest.approx([4 + 5, 4 + 10])
@@ -177,7 +177,7 @@ def test_advice_does_not_rank_what_is_interpolated(http: TestClient, stored: Sto
     """It is left out, like what is estimated: less than 90% of it is measured."""
     stored.model("m", TIMES)
     found = http.get(f"{API}/advise", params={"model": "m", "batch_size": 4}).json()
-    assert not found["ranked"] and "only 0% of its time is measured" in found["left_out"][0]["why"]
+    assert not found["ranked"] and "only 0.0% of its time is measured" in found["left_out"][0]["why"]
 
 
 def test_the_benchmark_predicts_from_two_sizes_alone_and_judges_by_the_others(

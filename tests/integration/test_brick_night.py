@@ -13,6 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.advise import advised
 from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+from inferbench_tasks.brick_jobs.gaps import gaps as gaps_of
 from inferbench_tasks.brick_jobs.inside.opened import job_of
 from inferbench_tasks.brick_jobs.night import _Models, run_night
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
@@ -86,10 +87,10 @@ def test_a_registered_model_stands_in_the_gaps_until_its_newest_version_is_cut(
     wider: dict[str, Any] = {"pads": [2, 2, 2, 2], "dilations": [2, 2]}
     for convolution in ({}, wider):
         register(**convolution)
-        [gap] = [row for row in queries.gaps(perfdb) if row["note"]]
+        [gap] = [row for row in gaps_of(perfdb) if row["note"]]
         assert (gap["model"], gap["missing"], gap["note"]) == ("ours", None, NOT_CUT)
         run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
-        [row] = [row for row in queries.gaps(perfdb) if row["model"] == "ours"]
+        [row] = [row for row in gaps_of(perfdb) if row["model"] == "ours"]
         assert row["missing"]
 
 
@@ -121,7 +122,7 @@ def test_a_model_that_was_predicted_as_a_file_before_is_to_be_had_once_it_is_reg
     assert night.gone == [] and night.lacked
     models = _Models(perfdb, ctx, results.setting.runtime_name)
     assert [cut["model"] for cut in models.cuts(results.setting)] == ["ours"]
-    assert [gap["model"] for gap in queries.gaps(perfdb)] == ["ours"]
+    assert [gap["model"] for gap in gaps_of(perfdb)] == ["ours"]
 
 
 def test_a_registered_model_is_predicted_by_its_name_whatever_it_was_called_when_it_was_cut(
@@ -169,7 +170,7 @@ def test_what_only_an_older_version_consists_of_takes_no_budget(
         found == {cut.batch_size: cut.parts for cut in second} != {cut.batch_size: cut.parts for cut in first}
     )
     assert night.lacked == len({part for cut in second for part in cut.parts})
-    gaps = {gap["batch_size"]: gap["missing"] for gap in queries.gaps(perfdb)}
+    gaps = {gap["batch_size"]: gap["missing"] for gap in gaps_of(perfdb)}
     assert gaps == {cut.batch_size: len(set(cut.parts)) for cut in second}
 
 
@@ -185,13 +186,13 @@ def test_why_a_model_can_t_be_cut_stands_in_the_gaps_and_none_waits_for_a_night_
     free = {"x": (TensorProto.FLOAT, ("batch", "n"))}
     path = save(tmp_path / "free.onnx", [helper.make_node("Relu", ["x"], ["y"])], {}, free)
     _register(perfdb, data_dir, path, "free")
-    [gap] = queries.gaps(perfdb)
+    [gap] = gaps_of(perfdb)
     assert gap["note"] == NOT_CUT and gap["runtime"] == results.setting.runtime
     run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
-    [gap] = queries.gaps(perfdb)
+    [gap] = gaps_of(perfdb)
     assert gap["note"].startswith(CANT_CUT) and "size" in gap["note"] and gap["missing"] is None
     _register(perfdb, data_dir, residual(tmp_path / "m.onnx"), "free")
-    assert [row["note"] for row in queries.gaps(perfdb)] == [NOT_CUT]
+    assert [row["note"] for row in gaps_of(perfdb)] == [NOT_CUT]
 
 
 def test_an_older_version_s_bricks_are_never_those_of_a_newer_one(
@@ -248,7 +249,7 @@ def test_a_registered_model_of_free_sizes_is_a_night_s_at_the_sizes_at_which_it_
         results.put_cuts(asked_to_cut(ctx, set(), **common, shapes={"x": (size,)}).cuts)
 
     def gaps() -> list[tuple[Any, ...]]:
-        rows = queries.gaps(perfdb)
+        rows = gaps_of(perfdb)
         return sorted((row["model"], row["shapes"], row["missing"], row["note"]) for row in rows)
 
     both = [("free", "x=16", 1, None), ("free", "x=8", 1, None)]
@@ -262,7 +263,7 @@ def test_a_registered_model_of_free_sizes_is_a_night_s_at_the_sizes_at_which_it_
         assert {one.item.name for one in networks} == {one.identity for one in ranked}
         assert all(one.item.path.is_file() for one in networks)
     register("Tanh")
-    assert [row["note"] for row in queries.gaps(perfdb)] == [NOT_CUT]
+    assert [row["note"] for row in gaps_of(perfdb)] == [NOT_CUT]
     run_night(perfdb, results, ctx, cores, 1e-3, 30, METHOD)
     assert gaps() == both
     [last] = asked_to_cut(ctx, set(), **common, shapes={"x": (8,)}).cuts

@@ -11,8 +11,8 @@ import pytest
 from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.decompositions import DECOMPOSITIONS
 from inferbench_tasks.brick_jobs.facts import BrickFacts
+from inferbench_tasks.brick_jobs.gaps import gaps
 from inferbench_tasks.brick_jobs.known_bricks import BRICKS
-from inferbench_tasks.brick_jobs.queries import gaps
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages.decompose import wanted
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults

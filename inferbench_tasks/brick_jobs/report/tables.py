@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.brick_jobs import coverage
 from inferbench_tasks.brick_jobs.origins import in_words
 from inferbench_tasks.brick_jobs.report.differing import differing
 from inferbench_tasks.brick_jobs.result import BricksResult, PredictedModel, Times
@@ -205,8 +206,8 @@ def words(results: Sequence[BricksResult]) -> list[str]:
     for label, one in each(results):
         if one.coverage_ratio < LEAST_COVERAGE:
             said.append(
-                f"{label}: only {percent(one.coverage_ratio)} of its predicted {number(one.best.ms)} ms is measured; "
-                "the rest is estimated."
+                f"{label}: only {coverage.percent(one.coverage_ratio)} of its predicted {number(one.best.ms)} ms is "
+                "measured; the rest is estimated."
             )
         if one.timed_on:
             which = f" ({in_words(one.origins)})" if one.origins else ""

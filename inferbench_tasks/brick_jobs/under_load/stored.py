@@ -14,6 +14,7 @@ from inferbench_tasks.brick_jobs.layers_known import require_layers
 from inferbench_tasks.brick_jobs.made_from import made_from
 from inferbench_tasks.brick_jobs.members import name_of
 from inferbench_tasks.brick_jobs.newest import newest_of
+from inferbench_tasks.brick_jobs.one_device import one_device
 from inferbench_tasks.brick_jobs.queries import settings_of
 from inferbench_tasks.brick_jobs.stored import Stored, at_setting, by_runtime, share_of
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, of_processor
@@ -43,13 +44,9 @@ class Asked:
 
 def processor_of(db: PerfDB, device: str) -> str:
     """The one whose name has that in it. InputError where there is none, or are several."""
-    known = sorted({row["device"] for row in settings_of(db, device)})
-    if not known:
+    if (known := one_device(settings_of(db, device), device)) is None:
         raise InputError(f"no device has times of bricks yet; {COMMAND}", field="device")
-    if len(known) > 1:
-        which = f"{device!r} is part of several names" if device else "several devices have times, name one"
-        raise InputError(f"{which}: {', '.join(known)}", field="device")
-    return str(known[0])
+    return known
 
 
 def overhead_stored(db: PerfDB, job: JobSpec, processor: str, cores: int | None) -> Overhead:

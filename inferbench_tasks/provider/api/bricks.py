@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.advise import advised
+from inferbench_tasks.brick_jobs.gaps import gaps
 from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.brick_jobs.spec import Precision
 from inferbench_tasks.brick_jobs.stored import predicted
@@ -62,10 +63,12 @@ def devices(request: Request, db: Store, format: Format = None) -> Response:
 
 
 @router.get("/gaps", summary="What is missing on which device")
-def gaps(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
-    """A line for each model, batch size and granularity that was cut, and device where bricks of it have no time."""
+def brick_gaps(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
+    """A line for each model, batch size, granularity and precision that was cut, and device where bricks of it have no
+    time (``missing``), or one that is older than 30 days (``old``); both are null of what was not cut for it, which
+    ``note`` says."""
     with blame("device"):
-        rows = queries.gaps(db, device)
+        rows = gaps(db, device)
     return table(request, format, rows, name="brick-gaps")
 
 
@@ -101,6 +104,7 @@ def predict(
     granularity: Granularity = "1",
     precision: Precision = "fp32",
     runtime: Runtime = DEFAULT,
+    threads: Annotated[int, Query(ge=1, le=4096, description="Of the runtime.")] = 1,
     calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
 ) -> Response:
     """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
@@ -111,14 +115,16 @@ def predict(
     the times are that are added up to ``constructed_ms`` (``warm_ms`` and ``streamed_ms`` are both sums);
     ``calibrated_by_class_ms``: with a factor for each class of bricks; ``origins``: on which hosts its times were
     measured, what was interpolated, what estimated, and from whose times; ``timed_on``: all these hosts, where they are
-    several, or another than the leader. 404 for a batch size beyond those that the model
-    is measured at, with these."""
+    several, or another than the leader. A model with free inputs is at the sizes of them at which it was cut last
+    (``shapes``). 404 for a ``device`` that is part of several processors' names, with these, for ``threads`` that
+    nothing was timed with there, and for a batch size beyond those that the model is measured at, with these."""
     with blame("calibrate_on"):
         require_calibrating(calibrate_on)
     try:
         found = predicted(
-            db, model, device, batch_size, granularity, calibrate_on, precision=precision, runtime=runtime
-        )
+            db, model, device, batch_size, granularity, calibrate_on,
+            precision=precision, runtime=runtime, threads=threads,
+        )  # fmt: skip
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))
@@ -134,12 +140,15 @@ def advise(
     batch_size: Annotated[int, Query(ge=1, le=MOST_BATCH)] = 1,
     granularity: Granularity = "1",
     precision: Precision = "fp32",
-    runtime: Runtime = DEFAULT,
+    runtime: Annotated[str, Query(max_length=100, description="Of which alone; all that have times.")] = "",
     slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,
 ) -> Response:
     """``ranked``: the top three by predicted latency, with the probabilities that each is faster than the next and
-    within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, or not calibrated
-    where others are, and why."""
+    that its mean time is within ``slo_ms``, null where they can't be told, what 1,000 requests (``usd_per_1k``,
+    ``g_per_1k``) and 1,000 samples (``_samples``) cost, and how old its times are (``oldest_at``, ``newest_at``,
+    ``old``: so many of more than 30 days); ``left_out``: what is not measured enough, not calibrated where others are,
+    or not cut for a device, and why. Models are compared on one processor, with one number of cores and of threads and
+    one version of each runtime."""
     try:
         found = advised(db, model, task, device, batch_size, granularity, slo_ms, precision, runtime)
     except InputError as error:

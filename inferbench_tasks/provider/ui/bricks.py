@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs.gaps import gaps
 from inferbench_tasks.brick_jobs.origins import in_words
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.shared import shared
@@ -31,7 +32,7 @@ def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTM
     missing: list[dict[str, Any]] = []
     grid = None
     try:
-        missing = queries.gaps(db, device, newest=MOST_SETTINGS)
+        missing = gaps(db, device, newest=MOST_SETTINGS)
         grid = shared(db, device)
     except InputError as error:
         problem = str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from inferbench_tasks.brick_jobs.advice import advice, in_words
 from inferbench_tasks.bricks.prediction import Estimate, calibrated, calibration_by
+
+MEASURED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def row(
@@ -20,7 +23,8 @@ def row(
     return {
         "model": "m", "device": device, "runtime": "r", "threads": 1, "batch_size": 2, "coverage_ratio": coverage,
         "predicted_ms": ms, "predicted_interval_ms": interval, "calibrated_by": by and ["m"] * by, "judged_by": by or 0,
-        "missing": 2, "unique": 5,
+        "missing": 2, "unique": 5, "shapes": None, "precision": "fp32", "view": "runtime",
+        "oldest_at": MEASURED_AT, "newest_at": MEASURED_AT, "old": 0,
     }  # fmt: skip
 
 
@@ -33,7 +37,8 @@ def test_the_top_three_with_the_probability_that_each_beats_the_next() -> None:
     first, _, third = found["ranked"]
     assert first["faster_than_next_probability"] == pytest.approx(0.9494, abs=1e-3)
     assert third["faster_than_next_probability"] == pytest.approx(0.9989, abs=1e-3)
-    assert first["per_s"] == pytest.approx(200) and found["judged"] == 4
+    assert (first["requests_per_s"], first["samples_per_s"]) == pytest.approx((100, 200))
+    assert found["judged"] == 4
     assert first["within_slo_probability"] is None
     assert "The 3 fastest of 4." in in_words(found)
     assert not any("fastest of" in text for text in in_words(advice([row("b", 11.0), row("a", 10.0)])))
@@ -45,9 +50,9 @@ def test_the_slo_is_a_probability_too() -> None:
     found = advice([row("a", 10.0)], 11.0)
     assert found["ranked"][0]["within_slo_probability"] == pytest.approx(0.9727, abs=1e-3)
     assert not any("likely" in text for text in in_words(found))
-    assert any(
-        "None of them is likely to take at most 5 ms" in t for t in in_words(advice([row("a", 10.0)], 5.0))
-    )
+    said = in_words(advice([row("a", 10.0)], 5.0))
+    assert "None of them is likely to have a mean time of at most 5 ms." in said
+    assert "within_slo_probability is of the mean time: single requests take more and less than it." in said
 
 
 def test_who_tells_how_far_it_is_off_tells_how_sure_it_is() -> None:
@@ -62,11 +67,46 @@ def test_what_is_not_measured_enough_is_never_ranked() -> None:
     found = advice([row("guess", 1.0, coverage=0.89), row("none", None, coverage=None), row("a", 10.0)])
     assert [one["device"] for one in found["ranked"]] == ["a"]
     assert [one["device"] for one in found["left_out"]] == ["guess", "none"]
-    assert in_words(found)[0] == "Left out: m on guess: only 89% of its time is measured, 90% are needed."
+    assert (
+        in_words(found)[0] == "Left out: m on guess by r: only 89.0% of its time is measured, 90% are needed."
+    )
     assert "2 of 5 unique bricks have no time there" in in_words(found)[1]
     assert "Nothing can be recommended: no prediction is measured enough." in in_words(
         advice([row("none", None, coverage=None)])
     )
+
+
+def test_a_share_that_is_not_enough_never_looks_like_enough() -> None:
+    """89.96% is left out as 89.9%: rounded to the nearest it would be the 90% that are needed."""
+    [left] = advice([row("a", 10.0, coverage=0.8996)])["left_out"]
+    assert left["why"] == "only 89.9% of its time is measured, 90% are needed"
+
+
+def test_each_row_says_which_cut_of_the_model_it_is_of() -> None:
+    """The sizes of its free inputs, its precision and the view that it was cut in, also of what is left out."""
+    bert = {"shapes": "input_ids=128", "precision": "int8", "view": "portable"}
+    found = advice([row("a", 10.0) | bert, row("b", None, coverage=None) | bert])
+    for one in (*found["ranked"], *found["left_out"]):
+        assert {name: one[name] for name in bert} == bert
+    assert in_words(found)[0].startswith("Left out: m (input_ids=128) on b by r:")
+
+
+def test_versions_of_a_runtime_that_differ_are_named() -> None:
+    """A newer one may be faster by itself; of two runtimes each has one version, and nothing is said."""
+    said = in_words(advice([row("a", 10.0) | {"runtime": "r 1"}, row("b", 11.0) | {"runtime": "r 2"}]))
+    assert "They are of several versions of r, which differ in speed, too: r 1 on a; r 2 on b." in said
+    said = in_words(advice([row("a", 10.0) | {"runtime": "r 1"}, row("b", 11.0) | {"runtime": "s 2"}]))
+    assert not any("several versions" in text for text in said)
+
+
+def test_old_times_are_said_to_be_old() -> None:
+    """How many, and since when; the moments stand in the row. Of fresh ones nothing is said."""
+    [one] = advice([row("a", 10.0) | {"old": 3}])["ranked"]
+    assert (one["oldest_at"], one["newest_at"], one["old"]) == (MEASURED_AT, MEASURED_AT, 3)
+    said = in_words(advice([row("a", 10.0) | {"old": 3}]))
+    of = "m on a by r: 3 of its bricks' times are older than 30 days, the oldest of 2026-11-01"
+    assert any(text.startswith(of) for text in said)
+    assert not any("older than" in text for text in in_words(advice([row("a", 10.0)])))
 
 
 def test_a_sum_of_bricks_is_not_ranked_beside_calibrated_times() -> None:
@@ -76,8 +116,8 @@ def test_a_sum_of_bricks_is_not_ranked_beside_calibrated_times() -> None:
     assert found["judged"] == 2 and found["ranked"][0]["faster_than_next_probability"] > 0.99
     [left] = found["left_out"]
     assert left["device"] == "sum" and left["coverage_ratio"] == 1.0
-    assert "its bricks take 5 ms, which nothing calibrates there" in left["why"]
-    assert in_words(found)[0].startswith("Left out: m on sum: its bricks take 5 ms")
+    assert "its bricks take 5 ms (100.0% of it measured), which nothing calibrates there" in left["why"]
+    assert in_words(found)[0].startswith("Left out: m on sum by r: its bricks take 5 ms")
     assert not any("no probability" in text for text in in_words(found))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferbench_tasks.brick_jobs.costs import costs_of
+from inferbench_tasks.brick_jobs.costs import FIGURES, costs_of
 from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.metrics.carbon import REGION
 
@@ -34,10 +34,12 @@ def _tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_request_costs_its_cores_for_its_time() -> None:
     """Two of eight cores at 0.4 USD/h are 0.1 USD/h: 36 ms of it, a thousand times, are 36 s, 0.001 USD. Two cores of
-    10 W for 36 s are 720 J, 0.0002 kWh, at 360 g 0.072 g."""
+    10 W for 36 s are 720 J, 0.0002 kWh, at 360 g 0.072 g. A request has 4 samples: 1,000 of these are a quarter."""
     found = costs_of(ROW)
     assert found["usd_per_1k"] == pytest.approx(0.001)
     assert found["g_per_1k"] == pytest.approx(0.072)
+    assert found["usd_per_1k_samples"] == pytest.approx(0.001 / 4)
+    assert found["g_per_1k_samples"] == pytest.approx(0.072 / 4)
     money, emissions = found["costs_assume"]
     assert (
         "2 of the 8 vCPUs of B large" in money and "not looked up" in money and "busy all the time" in money
@@ -57,7 +59,7 @@ def test_an_instance_that_has_fewer_cores_than_threads_runs_nothing() -> None:
 def test_what_the_tables_do_not_know_is_not_guessed(tmp_path: Path) -> None:
     """Another processor has neither figure, and says so; without the tables nothing has."""
     found = costs_of({**ROW, "device": "Other"})
-    assert (found["usd_per_1k"], found["g_per_1k"]) == (None, None)
+    assert [found[name] for name in FIGURES] == [None] * 4
     assert all("not known" in sentence for sentence in found["costs_assume"])
     (tmp_path / "carbon.yaml").unlink()
     assert costs_of(ROW)["g_per_1k"] is None
@@ -69,7 +71,7 @@ def test_what_the_tables_do_not_know_is_not_guessed(tmp_path: Path) -> None:
 def test_a_gpu_is_not_priced_by_its_hosts_threads(runtime: str) -> None:
     """Neither figure, whatever row of a table its name fits, and one sentence that says why."""
     found = costs_of({**ROW, "runtime": runtime})
-    assert (found["usd_per_1k"], found["g_per_1k"]) == (None, None)
+    assert [found[name] for name in FIGURES] == [None] * 4
     assert found["costs_assume"] == [
         "What 1,000 requests on Acme 9000 cost: worked out for processors alone, and it is a GPU."
     ]

@@ -62,7 +62,8 @@ def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
     assert new["ci95"] == pytest.approx([0.001, 0.004])
     assert new["device"] == "New CPU, 2 cores, 2 thread(s)" and new["price"] == "2025, unverified"
     assert (
-        "95% of its time measured" in new["rests_on"] and "what a server adds is not in it" in new["rests_on"]
+        "95.0% of its time measured" in new["rests_on"]
+        and "what a server adds is not in it" in new["rests_on"]
     )
 
 
@@ -70,7 +71,7 @@ def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
     ("changes", "why"),
     [
         ({"digest": "other"}, "of another file than the one that was served"),
-        ({"coverage_ratio": 0.89}, "only 89% of its time is measured, 90% are needed"),
+        ({"coverage_ratio": 0.89}, "only 89.0% of its time is measured, 90% are needed"),
         ({"predicted_ms": None, "coverage_ratio": None}, "1 of 9 unique bricks have no time there"),
         ({"predicted_ms": None, "coverage_ratio": None, "why": "beyond batch 2"}, "beyond batch 2"),
         ({"calibrated_by": []}, "nothing calibrates it"),

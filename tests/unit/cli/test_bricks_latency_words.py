@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from inferbench_tasks.cli.bricks_latency_words import in_words
+from inferbench_tasks.cli.bricks_latency_words import in_words, short
 
 ROW: dict[str, Any] = {
     "model": "m", "device": "d", "runtime": "r", "predicted_ms": 10.0, "predicted_interval_ms": [9.0, 11.0],
@@ -65,3 +66,18 @@ def test_other_hosts_are_named_with_what_is_theirs() -> None:
         in said
     )
     assert "host-a" not in in_words(ROW | {"origins": origins[:1]})
+
+
+def test_what_was_not_timed_is_neither_quiet_nor_not() -> None:
+    """Of stored times nobody says whether this machine is quiet; of those that were timed now it is said."""
+    assert short(ROW | {"measured_now": 0, "disturbed": None})["quiet"] == "-"
+    assert short(ROW | {"measured_now": 2, "disturbed": None})["quiet"] == "yes"
+    assert short(ROW | {"measured_now": 2, "disturbed": "busy"})["quiet"] == "no"
+
+
+def test_old_times_are_said_to_be_old() -> None:
+    """How many of them, and since when; of fresh ones there is no word."""
+    of = {"oldest_at": datetime(2026, 10, 1, tzinfo=UTC), "newest_at": datetime(2026, 12, 1, tzinfo=UTC)}
+    said = in_words(ROW | of | {"old": 2})
+    assert "2 of its bricks' times are older than 30 days, the oldest of 2026-10-01" in said
+    assert "older" not in in_words(ROW | of | {"old": 0})
