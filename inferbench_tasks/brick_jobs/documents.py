@@ -43,7 +43,9 @@ def made_of(document: Mapping[str, Any]) -> list[MadeOf]:
 def each_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """A document as that of each of its models: with ``made_from``, ``source`` and ``shapes`` of one alone. One of
     before it was kept what models are made of is as it is, and is taken for one without free inputs."""
-    each = [{**(of_one(document, one.made_from) or document), **one._asdict()} for one in made_of(document)]
+    each: list[Mapping[str, Any]] = [
+        {**(of_one(document, one.made_from) or document), **one._asdict()} for one in made_of(document)
+    ]
     return each or [document]
 
 

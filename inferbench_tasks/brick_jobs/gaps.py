@@ -91,7 +91,7 @@ def _elsewhere(
 
 def _precision(cut: Mapping[str, Any]) -> str:
     """Those of before it was kept are of fp32."""
-    return cut.get("precision") or "fp32"
+    return str(cut.get("precision") or "fp32")
 
 
 def _not_cut(setting: Mapping[str, Any]) -> str:

@@ -67,6 +67,8 @@ def with_predictions(offer: Offer, rows: Iterable[Mapping[str, Any]]) -> Offer:
         if row["device"] in measured:
             continue
         where = f"{row['device']}, {row['cores']} cores, {row['threads']} thread(s)"
+        if row.get("shapes"):  # as it was cut last, whatever the runs beside it were asked
+            where += f", inputs {row['shapes']}"
         prices = prices_for("cpu", row["device"])
         if why := _why_not(row, served, bool(prices)):
             offer.notes.append(f"not predicted: {where}: {why}")

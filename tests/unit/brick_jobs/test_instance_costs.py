@@ -67,6 +67,12 @@ def test_a_predicted_processor_stands_beside_the_measured_one() -> None:
     )
 
 
+def test_a_predicted_processor_says_of_which_sizes_of_inputs_it_is() -> None:
+    """A model with free inputs is predicted as it was cut last, which need not be what was served."""
+    new = with_predictions(offer(), [predicted(shapes="ids=128", cores=4, threads=4)]).rows[-1]
+    assert new["device"] == "New CPU, 4 cores, 4 thread(s), inputs ids=128"
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
