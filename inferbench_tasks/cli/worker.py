@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import extras, settings
-from inferbench_tasks.cluster.device import LACKS
+from inferbench_tasks.cluster.device import LACKS, TELLS
 from inferbench_tasks.cluster.host import CacheUse, FrameworkVersion
 from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
@@ -27,6 +27,7 @@ from inferbench_tasks.provider.joining.tokens import Secret
 from inferbench_tasks.provider.joining.worker_environment import JOINED_UNTIL, environment
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.running.host_lacks import host_lacks
+from inferbench_tasks.running.host_tells import host_tells
 from inferbench_tasks.stores.limit import cache_bytes, fetched_bytes
 from inferbench_tasks.workers import drain as draining
 from inferbench_tasks.workers.agent import Agent, celery_command
@@ -103,12 +104,13 @@ def _serve(text: str, cluster: str, data_dir: Path) -> None:
     home = settings.home_id(data_dir)
     limit = cache_bytes()  # a setting that is wrong is told now
     found = find(text)
+    tells = host_tells() if found.gpu_index is None else {}
     device = found.model_copy(
         update={
             "cluster": cluster,
             "home": home,
             "boot_id": settings.boot_id(),
-            "capabilities": found.capabilities | {LACKS: host_lacks()},
+            "capabilities": found.capabilities | {LACKS: host_lacks(), TELLS: tells},
         }
     )
 

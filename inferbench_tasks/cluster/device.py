@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferbench_tasks.cluster.versions import Versions
+from inferbench_tasks.contracts.likeness import instead
 
 Health = Literal["ok", "quarantined"]
 #: granted: the scheduler gave it; confirmed: the worker found the device fit; refused: it did not; lost: the worker
@@ -15,8 +16,8 @@ LeaseState = Literal["granted", "confirmed", "refused", "lost"]
 #: ended: the job is over; returned: it waits again, the device was not fit; lost: it is to be run again.
 Outcome = Literal["ended", "returned", "lost"]
 
-#: Among a device's capabilities: what its host can't do.
-LACKS = "lacks"
+#: Among a device's capabilities: what its host can't do; and how what jobs compare is there (``contracts.likeness``).
+LACKS, TELLS = "lacks", "tells"
 
 
 class Last(BaseModel):
@@ -73,7 +74,8 @@ class Device(BaseModel):
     memory_bytes: int = 0
     driver: str | None = None
     capabilities: dict[str, Any] = Field(default_factory=dict)
-    """What it is in numbers and names; under ``lacks`` what its host can't do, each with the reason and the remedy."""
+    """What it is in numbers and names; under ``lacks`` what its host can't do, each with the reason and the remedy;
+    under ``tells`` what jobs may ask to be the same as elsewhere, as it is there."""
     pid: int = 0
     health: Health = "ok"
     reason: str = ""
@@ -118,6 +120,8 @@ class Device(BaseModel):
         """Why its host can't do that, with the remedy, as its worker told when it began; "" where nothing is known
         against it.
         """
+        if other := instead(ability, self.capabilities.get(TELLS, {})):
+            return f"there it is {other}; have the same on a host of the same kind"
         return str(self.capabilities.get(LACKS, {}).get(ability, ""))
 
     def present(self, ttl_s: float) -> bool:

@@ -93,6 +93,7 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
             last=at == len(names) - 1,
             apart=bool(elsewhere),
             elsewhere=elsewhere.get(entry.name, 0),
+            asks=entry.facts.asks,
         )
         for at, entry in enumerate(entries)
     ]

@@ -21,7 +21,8 @@ class Node:
     ``expected_s``: what its job is expected to take on its device. ``devices``: how many of one host it holds.
     ``input`` is the static part of the stage's Input. ``follows``: the ids of other jobs' nodes that it waits for,
     whatever became of them. ``apart``: its job holds devices of other hosts beside its own; ``elsewhere``: the number
-    of the one that it runs on, from 1; 0: its job's own host.
+    of the one that it runs on, from 1; 0: its job's own host. ``asks``: its output says what the host of the job's own
+    device has to be able to do.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Node:
     follows: tuple[str, ...] = ()
     apart: bool = False
     elsewhere: int = 0
+    asks: bool = False
 
     @property
     def cleans_up(self) -> bool:

@@ -25,7 +25,8 @@ class LeaseRequest:
     ``least_limit_s``: it is not stopped earlier, however long it was expected to take. ``scaled_by``: parameters of a
     trigger -> the value that the expected length stands for; with another one it is longer or shorter in proportion.
     ``leaves_out``: the parameter of a trigger that names kinds of devices (processors) on which it is not to run.
-    ``chosen_by``: the id of a task of the same run that returns the system which it chose for the job.
+    ``chosen_by``: the id of a task of the same run that returns the system which it chose for the job. ``asked_by``:
+    the id of one whose output says what the host of the job's device has to be able to do; ``ability``: what it said.
     """
 
     job: dict[str, Any]
@@ -36,6 +37,8 @@ class LeaseRequest:
     scaled_by: dict[str, float] = field(default_factory=dict)
     leaves_out: str = ""
     chosen_by: str = ""
+    asked_by: str = ""
+    ability: str = ""
 
     def on(self, system: dict[str, Any] | None) -> LeaseRequest:
         """The same for a job whose system was chosen; InputError where it was to be, and was not."""
@@ -44,6 +47,12 @@ class LeaseRequest:
         if system is None:
             raise InputError(f"{self.chosen_by} chose no system for the job")
         return replace(self, job={**self.job, "system": system})
+
+    def asking(self, output: Mapping[str, Any] | None) -> LeaseRequest:
+        """The same with what the task ``asked_by`` said; an output of an earlier version, or of a task that a user
+        marked as done, says nothing: then any device will do, and the stage on it sees whether it does.
+        """
+        return replace(self, ability=str((output or {}).get("ability") or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,9 @@ def leased_task(node: Node, plan: RunPlan) -> LeasedTask | None:
     request = None
     if node.opens:
         later = [other.id for other in job[job.index(node) :] if other.id not in leased]
-        request = LeaseRequest(node.input["job"], [*later, *(other.id for other in plan.of_submission())])
+        asking = next((other.id for other in job[: job.index(node)] if other.asks), "")
+        followers = [*later, *(other.id for other in plan.of_submission())]
+        request = LeaseRequest(node.input["job"], followers, asked_by=asking)
     return LeasedTask(
         node.job_index, node.stage, leased.index(node.id), node.cleans_up, request, node.elsewhere
     )

@@ -80,6 +80,7 @@ def execute_node(
         progress=_teller(telling, stage, job_index),
         cancelled=never if node.concludes else (lambda: cancelled() or invocation.cancelled()),
         login=login,
+        leases=not hold_machine,
     )
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()

@@ -46,6 +46,9 @@ class Stage:
     stand before its own job; it waits for them, whatever became of them, and reads what they left in their runs'
     folders.
 
+    ``asks``: its Output has ``ability``, what the host of the job's own device has to be able to do
+    (``JobBase.needed_ability``), which shows only when it runs; it stands before the stages on the device.
+
     ``unread``: parts of its Input (``generate.model``) whose files it never opens. They are not brought to its host,
     and the paths in them stay references (``contracts.located``).
 
@@ -62,6 +65,7 @@ class Stage:
     of_submission: bool = False
     after: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    asks: bool = False
 
 
 #: The field of an Output that says, where it is true, that its job has nothing more to do: what follows is skipped.
@@ -95,6 +99,8 @@ class Context:
     run_stage: Callable[[ModuleType, Handle, Context], Any] = run_here
     login: str | None = None
     """Who started the run, on a system with logins; None elsewhere and of a schedule."""
+    leases: bool = False
+    """Whether a scheduler leases devices to jobs; where none does all of them are run on this machine."""
     lease: HeldLease | None = None
     """What it works under on the job's devices: its results are written under that (``PerfDB.save_result``). None where
     nobody leases any."""

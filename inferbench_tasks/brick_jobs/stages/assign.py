@@ -8,12 +8,13 @@ from __future__ import annotations
 from inferbench_tasks.brick_jobs import cutting, shard_files
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import run_of
+from inferbench_tasks.bricks.runtimes.told import asked_by
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.located import LocatedPath
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 
-STAGE = Stage(after=("decompose",), retries=1)
+STAGE = Stage(after=("decompose",), retries=1, asks=True)
 
 
 class Input(JobInput):
@@ -24,7 +25,8 @@ class Input(JobInput):
 
 class Output(Handle):
     """``bricks``, ``wholes``: so many are to be measured, which may take ``estimate_s``. ``folder``: their networks
-    (``shard_files``), None of a shard that has none; ``models``: those that are timed as a whole, by name."""
+    (``shard_files``), None of a shard that has none; ``models``: those that are timed as a whole, by name;
+    ``ability``: what the device's host has to be like, as the models were cut for it."""
 
     bricks: int
     wholes: int
@@ -32,6 +34,7 @@ class Output(Handle):
     ends_job: bool
     folder: LocatedPath | None = None
     models: dict[str, LocatedPath] = {}
+    ability: str = ""
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -52,4 +55,5 @@ def run(inp: Input, ctx: Context) -> Output:
         ends_job=not todo,
         folder=str(folder) if todo else None,
         models=models,
+        ability=asked_by(found.setting),
     )

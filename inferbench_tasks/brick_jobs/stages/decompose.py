@@ -44,7 +44,9 @@ class Output(Handle):
 
 
 def run(inp: Input, ctx: Context) -> Output:
-    """Cut what was converted. A model that can't be cut is named and left out; StageError where none is left."""
+    """Cut what was converted. A model that can't be cut is named and left out; StageError where none is left, and where
+    something is to be timed and no device is like this host."""
+    from inferbench_tasks.brick_jobs.devices_alike import require_device
     from inferbench_tasks.brick_jobs.places import place_here
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.session import cores_for, setting
@@ -54,12 +56,18 @@ def run(inp: Input, ctx: Context) -> Output:
     assert part is not None
     folder = ctx.run_dir(inp.run_id)
     threads = job.bricks.threads
+    (folder / FILE).unlink(missing_ok=True)  # of an attempt before: shards would go on with that
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         here = setting(cores_for(threads), threads, job.bricks.runtime)
         results = PerfDBResults(db, here, place=place_here(db, ctx.data_dir))
         reuse = wanted(results, job.measure)
-        found = cut_all(inp, job, ctx, results.usable(reuse) if reuse else set())
+        stored = results.usable(reuse) if reuse else set()
+        if ctx.leases and not stored:  # whatever the bricks are, they are to be timed
+            require_device(db, job, here)
+        found = cut_all(inp, job, ctx, stored)
         results.put_cuts(found.cuts, found.facts.values())
+        if ctx.leases and found.missing:
+            require_device(db, job, here)
     todo = divided(found.missing.values(), job)
     cutting = Cutting(
         setting=results.setting, cuts=tuple(found.cuts), todo=tuple(todo), failed=found.failed, reused=len(found.known),

@@ -216,6 +216,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
                 if request.chosen_by:
                     request = request.on(dag_runs.left_by(key.dag_id, key.dag_run_id, request.chosen_by))
+                if request.asked_by:
+                    request = request.asking(dag_runs.left_by(key.dag_id, key.dag_run_id, request.asked_by))
                 run_id = perfdb_run(key)
                 fetching = partial(fetch_s, self._db, run_id)
                 spec = queued_job(key, request, conf, submit_s, self._estimator, view, login, fetching)

@@ -104,7 +104,7 @@ def queued_job(
         not_its_own=others if elsewhere and not spec.chosen_elsewhere() else frozenset(),
         elsewhere_on=spec.named_elsewhere() if elsewhere else "",
         n_elsewhere=max(1, spec.n_elsewhere()),
-        ability=spec.needed_ability(),
+        ability=request.ability or spec.needed_ability(),
     )
 
 

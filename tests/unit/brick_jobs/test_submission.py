@@ -192,6 +192,7 @@ def test_the_plan_is_models_then_their_cutting_then_shards(tmp_path: Path) -> No
     assert {node.stage for node in plan.nodes if node.lease} == {"measure", "release"}
     assert [node.stage for node in plan.of_submission()] == ["construct"]
     assert nodes["job-003.measure"].opens and nodes["job-003.release"].cleans_up
+    assert {node.stage for node in plan.nodes if node.asks} == {"assign"}
 
 
 def test_points_of_a_sweep_wait_for_their_own(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from inferbench_tasks.cluster.abilities import lacking, matched, unable
 from inferbench_tasks.cluster.apart import together
-from inferbench_tasks.cluster.device import LACKS, Device
+from inferbench_tasks.cluster.device import LACKS, TELLS, Device
 from inferbench_tasks.cluster.waiting import why
+from inferbench_tasks.contracts.likeness import likeness
 from inferbench_tasks.scheduling.model import QueuedJob
 from tests.schedulers import device, job
 
@@ -100,3 +101,14 @@ def test_where_no_host_can_a_job_of_several_hosts_says_so() -> None:
     assert told is not None and "it needs a device of type cpu on one host with what it asks for" in told
     assert "a1, b1: nginx is not here: install it" in told
     assert lacking(matched(spread, [without("a1"), with_it("b1")]), [without("a1"), with_it("b1")]) is None
+
+
+def test_devices_that_are_to_be_alike_are_avoided_where_they_told_otherwise() -> None:
+    """Who told nothing may be so; where all are otherwise it says what each is, and one that comes is had."""
+    asked = job("shard", ability=likeness("runtime r", "r 1 on P (avx2)"))
+    there = device("a1", host="a", capabilities={TELLS: {"runtime r": "r 1 on P (avx2)"}})
+    other = device("b1", host="b", capabilities={TELLS: {"runtime r": "r 1 on Q (avx512)"}})
+    assert matched(asked, [there, other, device("c1")]).unable == {"b1"}
+    told = lacking(asked, [other])
+    assert told is not None and "(runtime r is r 1 on P (avx2)); b1: there it is r 1 on Q (avx512)" in told
+    assert lacking(asked, [other, there]) is None and lacking(asked, []) is None

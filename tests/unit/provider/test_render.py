@@ -144,3 +144,24 @@ def test_a_form_has_nothing_of_a_load_that_is_not_there() -> None:
     from inferbench_tasks.provider.render import parameters
 
     assert {*parameters(submission(load=None, evaluate={}))} == {"user", "priority"}
+
+
+def test_a_shards_device_is_asked_for_by_its_own_assign(tmp_path: Path) -> None:
+    """Which says what the models were cut for; a job of serving has no such task."""
+    from inferbench_tasks.abilities import INSTALLED
+    from inferbench_tasks.provider.on_device import LeasedTask
+    from inferbench_tasks.provider.render import render
+    from inferbench_tasks.submission.reader import read_submission
+
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "kind: bricks\nname: x\nmodels: [{model: {kind: zoo, name: digits}}]\nmeasure: {shard_s: 20}\n"
+    )
+    bricks = render(read_submission(path, INSTALLED), base_dir=tmp_path, one_at_a_time=False)
+    asked = {}
+    for dag in (bricks, render(submission(), base_dir=tmp_path, one_at_a_time=False)):
+        for task in dag.tasks:
+            if (told := LeasedTask.of(task.executor_config)) and told.request:
+                asked[task.task_id] = told.request.asked_by
+    assert asked.pop("job-000.serve") == "" and len(asked) > 1
+    assert all(by == task.replace(".measure", ".assign") for task, by in asked.items())

@@ -312,3 +312,15 @@ def test_a_job_whose_system_a_task_chose_is_for_its_devices() -> None:
     with pytest.raises(InputError, match="choose chose no system"):
         request.on(None)
     assert LeaseRequest(spec).on(None).job == spec
+
+
+def test_a_job_asks_of_its_device_what_a_task_of_its_own_said() -> None:
+    """Beside what its schema says; a task that said nothing, as one of an earlier version, keeps no job waiting."""
+    document = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    request = LeaseRequest(document, asked_by="job-000.assign")
+    assert (
+        spec(request.asking({"ability": "runtime r is r 1"}), {}, Estimator()).ability == "runtime r is r 1"
+    )
+    for said in (None, {}, {"ability": ""}):
+        assert spec(request.asking(said), {}, Estimator()).ability == ""
+    assert request.asking({"ability": "a"}).job == document and request.asking({"ability": "a"}).asked_by
