@@ -29,8 +29,8 @@ def require_device(db: PerfDB, job: BricksJob, setting: Setting) -> None:
     each = "; ".join(f"{', '.join(ids)}: {text}" for text, ids in ids_by_text.items())
     raise StageError(
         f"models are cut on this host, for {text_of(setting)}, and no device that their bricks may be timed on is like "
-        f"it ({each}). Start a worker on a host that is, with the same version, or submit this to a system on a host "
-        "like theirs (docs/how-to/worker-on-another-host.md)"
+        f"it ({each}). Start a worker on a host that is, with the same version (workers tell what there is when they "
+        "start), or submit this to a system on a host like theirs (docs/how-to/worker-on-another-host.md)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.cluster.device import TELLS
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.training.result import TrainingResult
 from tests import nginx
@@ -110,7 +112,7 @@ def test_a_sweep_runs_on_both_hosts(joined: Joined) -> None:
 
 def test_bricks_are_cut_on_the_leader_and_timed_on_hosts_that_joined(joined: Joined) -> None:
     """Networks, inputs and the whole model come to the device's host; each result says which host that was, and no
-    path of the leader's is in what it got."""
+    path of the leader's is in what it got. What they were cut for was asked of the devices, which tell it."""
     finished(joined, "bricks")
     db, leader = joined.driver.db, joined.base / "leader"
     results = db.results_of(BricksResult, {"submission.name": "bricks"})
@@ -128,6 +130,9 @@ def test_bricks_are_cut_on_the_leader_and_timed_on_hosts_that_joined(joined: Joi
     outputs = [stage.output or {} for run in runs for stage in run.stages]
     assert outputs and str(leader) not in str(outputs)
     assert not list(leader.glob("bricks/sessions/*")), "nothing was timed on the leader"
+    (told,) = {device.capabilities[TELLS]["runtime onnxruntime"] for device in Cluster(db).devices()}
+    decisions = "".join(path.read_text() for path in leader.glob("scheduling/*.jsonl"))
+    assert told.startswith("onnxruntime ") and json.dumps(f"runtime onnxruntime is {told}") in decisions
 
 
 def test_a_training_on_images_of_the_user_s_runs_on_a_host_that_joined(joined: Joined) -> None:
