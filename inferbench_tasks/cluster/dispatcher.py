@@ -88,6 +88,8 @@ class Dispatcher:
         """Jobs that hold devices of other hosts beside their own."""
         self._choosy: set[str] = set()
         """Jobs that need of their host what not every one can do."""
+        self._matched: object = None
+        """Those of them that waited, and what hosts told, when they were last matched."""
         self._kept: Kept | None = None
 
     # -- told by the executor -----------------------------------------------------------------------
@@ -268,9 +270,17 @@ class Dispatcher:
         return actions
 
     def _match_again(self) -> None:
-        """What hosts can do is another thing once their workers began anew: jobs that need it avoid others then."""
+        """What hosts can do is another thing once their workers began anew: jobs that need it avoid others then.
+
+        All shards of bricks are such jobs, and this is called several times a second: it looks at them on a change.
+        """
         self._choosy = {job for job in self._choosy if self.knows(job)}
         devices = self.devices.values()
+        told = {name: (one.device_type, one.host, one.capabilities) for name, one in self.devices.items()}
+        seen = self._choosy - self.held.keys(), told
+        if seen == self._matched:
+            return
+        self._matched = seen
         for job in sorted(self._choosy):
             entry = self.index.jobs.get(job)
             spec = self._aside[job] if entry is None else entry.spec
