@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _IS = " is "
+#: So much of it is shown.
+_MOST = 300
 
 
 def likeness(of: str, wanted: str) -> str:
@@ -16,9 +18,9 @@ def likeness(of: str, wanted: str) -> str:
     return f"{of}{_IS}{wanted}"
 
 
-def instead(ability: str, tells: Mapping[str, object]) -> str:
+def instead(ability: str, tells: object) -> str:
     """How it is there instead, by what its worker tells; "" where it is so, where nothing is told of it, and for an
-    ability of another form."""
+    ability of another form. What a worker writes may be anything."""
     of, is_, wanted = ability.partition(_IS)
-    told = tells.get(of) if is_ else None
-    return "" if told is None or told == wanted else str(told)
+    told = tells.get(of) if is_ and isinstance(tells, Mapping) else None
+    return "" if told is None or told == wanted else str(told)[:_MOST]

@@ -13,3 +13,11 @@ def test_only_what_is_told_and_differs_is_unlike() -> None:
         assert instead(asked, tells) == ""
     assert instead("nginx over http", {"nginx over http": "none"}) == ""
     assert instead("", {"": "none"}) == ""
+
+
+def test_what_a_worker_writes_may_be_anything() -> None:
+    """Of what has no names nothing is told, and of a long text the beginning is shown."""
+    asked = likeness("runtime r", "r 1")
+    assert instead(asked, ["runtime r"]) == instead(asked, None) == ""
+    assert len(instead(asked, {"runtime r": "x" * 10_000})) == 300
+    assert instead(asked, {"runtime r": ["r 1"]}) == "['r 1']"
