@@ -6,16 +6,14 @@ that clock by the bounds that exchanges gave, with a constant: what that is wron
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from inferbench_tasks.monitors.records import Recording, Series
-from inferbench_tasks.timing.two_clocks import DRIFT, Envelope, Exchange
+from inferbench_tasks.timing.two_clocks import Envelope, Exchange
 
 #: Waits are recorded in steps of 40 ms: beyond this it is not known which requests met them.
 WAITS_ERROR_NS = 4_000_000
@@ -38,7 +36,7 @@ def placed(exchanges: Sequence[Exchange], start_ns: int, end_ns: int) -> Placed 
     if middle is None:
         return None
     offset_ns = round(middle.middle_ns)
-    error_ns = _misplaced_ns(envelope, exchanges, offset_ns, start_ns, end_ns)
+    error_ns = envelope.misplaced_ns(offset_ns, start_ns, end_ns)
     return None if error_ns is None else Placed(offset_ns, error_ns)
 
 
@@ -46,26 +44,7 @@ def misplaced_ns(exchanges: Sequence[Exchange], offset_ns: int, start_ns: int, e
     """By how much the far clock less the near one is another than ``offset_ns``, at most, within a window of the near
     one; None as of ``placed``.
     """
-    return _misplaced_ns(Envelope(exchanges), exchanges, offset_ns, start_ns, end_ns)
-
-
-def _misplaced_ns(
-    envelope: Envelope, exchanges: Sequence[Exchange], offset_ns: int, start_ns: int, end_ns: int
-) -> int | None:
-    asked = sorted(
-        [start_ns, end_ns, *(e.received_ns for e in exchanges if start_ns < e.received_ns < end_ns)]
-    )
-    bounds = [one for one in map(envelope.at, asked) if one is not None]
-    if len(bounds) < len(asked):
-        return None
-    error_ns = max(abs(end - offset_ns) for one in bounds for end in (one.low_ns, one.high_ns))
-    for (before_ns, before), (after_ns, after) in pairwise(zip(asked, bounds, strict=True)):
-        # From both moments the bounds widen by DRIFT until they meet, and that is nearer to the surer of both.
-        drift_ns = DRIFT * (after_ns - before_ns)
-        low_ns = math.floor((before.low_ns + after.low_ns - drift_ns) / 2)
-        high_ns = math.ceil((before.high_ns + after.high_ns + drift_ns) / 2)
-        error_ns = max(error_ns, offset_ns - low_ns, high_ns - offset_ns)
-    return error_ns
+    return Envelope(exchanges).misplaced_ns(offset_ns, start_ns, end_ns)
 
 
 def on_near_clock(recording: Recording, place: Placed) -> Recording:

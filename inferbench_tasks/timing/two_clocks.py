@@ -17,7 +17,7 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 #: So much may two clocks drift apart: each is slewed by at most 500 ppm (Linux's adjtimex).
 DRIFT = 1000e-6
@@ -103,6 +103,24 @@ class Envelope:
             return None
         low_ns, high_ns = math.floor(max(lows)), math.ceil(min(highs))
         return Bounds(low_ns, high_ns) if low_ns <= high_ns else None
+
+    def misplaced_ns(self, offset_ns: int, start_ns: int, end_ns: int) -> int | None:
+        """By how much the other clock less ours is another than ``offset_ns``, at most, from one moment of ours to
+        another one; None where exchanges contradict each other in between, and without any.
+        """
+        within = self._received[bisect_right(self._received, start_ns) : bisect_left(self._received, end_ns)]
+        asked = [start_ns, *within, end_ns]
+        bounds = [one for one in map(self.at, asked) if one is not None]
+        if len(bounds) < len(asked):
+            return None
+        error_ns = max(abs(end - offset_ns) for one in bounds for end in (one.low_ns, one.high_ns))
+        for (before_ns, before), (after_ns, after) in pairwise(zip(asked, bounds, strict=True)):
+            # From both moments the bounds widen by DRIFT until they meet, and that is nearer to the surer of both.
+            drift_ns = DRIFT * (after_ns - before_ns)
+            low_ns = math.floor((before.low_ns + after.low_ns - drift_ns) / 2)
+            high_ns = math.ceil((before.high_ns + after.high_ns + drift_ns) / 2)
+            error_ns = max(error_ns, offset_ns - low_ns, high_ns - offset_ns)
+        return error_ns
 
 
 def drift_ppm(before: Sequence[Exchange], after: Sequence[Exchange]) -> tuple[float, float] | None:
