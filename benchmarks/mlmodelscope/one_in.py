@@ -44,8 +44,8 @@ import pandas as pd
 
 from benchmarks.mlmodelscope.switched import Server, started
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.sampled_load import send
 from inferbench_tasks.stages.trace_input import Input
-from inferbench_tasks.stages.traced_load import send
 from inferbench_tasks.submission.schema import loaded_only
 from inferbench_tasks.tracing.leveled import Overhead, overheads
 from tests.serving_cases import Case, dense_case, serve_input

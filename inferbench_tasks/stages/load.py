@@ -10,6 +10,7 @@ from inferbench_tasks.stages.lease_elsewhere import lease_awaited
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
 from inferbench_tasks.stages.senders import away_load
+from inferbench_tasks.stages.senders.handles import TraceSender
 from inferbench_tasks.stages.served_accuracy import accuracy_through_server
 from inferbench_tasks.stages.shared_memory import inputs_in_memory
 
@@ -39,5 +40,18 @@ def run(inp: Input, ctx: Context) -> Output:
     with lease_awaited([far.replica.device_id for far in inp.serve.far_replicas], ctx):
         accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, task, ctx)
     return output.model_copy(
-        update={"accuracy_ratio": accuracy.ratio if accuracy else None, "accuracy": accuracy}
+        update={
+            "accuracy_ratio": accuracy.ratio if accuracy else None,
+            "accuracy": accuracy,
+            "trace_sender": _trace_sender(inp, ctx),
+        }
     )
+
+
+def _trace_sender(inp: Input, ctx: Context) -> TraceSender | None:
+    """What sends the load from this host again for a trace of its requests, where that has to be."""
+    if not inp.job.traffic.away or inp.job.trace is None:
+        return None
+    from inferbench_tasks.stages.senders import trace_sender
+
+    return trace_sender.waiting(inp, ctx)

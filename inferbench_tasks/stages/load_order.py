@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import Arrays, load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.contracts.sending_hosts import MOST
 from inferbench_tasks.contracts.stage_name import numbered
 from inferbench_tasks.errors import LoadError
@@ -35,7 +36,9 @@ class ToSend(StageInput):
 
 
 class Input(ToSend):
-    """The same, with who sends it too."""
+    """The same, with who sends it too. ``devices``: those of this host that the job holds."""
+
+    devices: tuple[HeldDevice, ...] = ()
 
     #: What stands before replicas on hosts of their own; ``serve`` is the first of them then.
     balance: Balanced | None = None

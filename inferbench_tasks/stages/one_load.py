@@ -18,7 +18,7 @@ from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
 from inferbench_tasks.stages.replica_watch import Counts, living, remarks, with_counts
-from inferbench_tasks.stages.senders.handles import Away
+from inferbench_tasks.stages.senders.handles import Away, TraceSender
 from inferbench_tasks.stages.served_accuracy import ServedAccuracy
 from inferbench_tasks.stages.spread.following import Following
 from inferbench_tasks.stages.spread.handles import Followed
@@ -66,6 +66,8 @@ class Output(Handle):
     tokens: dict[str, Any] | None = None
     #: Of a load from another host: that host, and the way between both.
     away: Away | None = None
+    #: What waits there to send it again for a trace of a share of its requests; None where there is to be none.
+    trace_sender: TraceSender | None = None
     #: Of several servers that answer together: the samples that each counted, over the whole load.
     replica_samples: tuple[int, ...] = ()
     #: Of those on hosts of their own: the way there, and what was recorded there.

@@ -17,7 +17,10 @@ from inferbench_tasks.stages.trace_input import Input as Input
 log = logging.getLogger(__name__)
 
 STAGE = Stage(
-    needs=("generate", "convert", "serve", "load"), leased=True, block="trace", unread=("generate.model",)
+    needs=("generate", "convert", "serve", "load"),
+    leased=True,
+    block="trace",
+    unread=("generate.model", "load"),
 )
 SPANS_FILE = "spans.parquet"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -31,6 +32,7 @@ from inferbench_tasks.loadgen.records import column, is_ok, read_samples
 from inferbench_tasks.manifests.runtime import named_runtime, runtime_in_image
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
+from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.protocols.traceparent import context_of, one_in_context
 from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.servers.config import Tracing
@@ -83,10 +85,11 @@ class Instrumented:
 
 
 @contextmanager
-def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumented]:
+def instrumented(inp: Input, ctx: Context, level: Level, *, guarded: bool = False) -> Iterator[Instrumented]:
     """Start a server with that level's instruments; end it. Its answers are the model's, before and after.
 
-    Monitors watch the servers of all levels alike: what they cost is in no level's share.
+    Monitors watch the servers of all levels alike: what they cost is in no level's share. ``guarded``: it is asked by
+    another host, so it binds this one's address and answers nobody without its secret.
     """
     backend = BACKENDS.load(inp.job.serve.backend)()
     launcher = LAUNCHERS.load(inp.job.serve.launcher)()
@@ -112,6 +115,8 @@ def instrumented(inp: Input, ctx: Context, level: Level) -> Iterator[Instrumente
             spans_port=sent.port if sent is not None else None,
             runtime=named_runtime(inp.job.serve) or runtime_in_image(inp.job),
             precision=inp.job.convert.precision,
+            listens=reached_address() if guarded else "",
+            secret=secrets.token_urlsafe(32) if guarded else "",
         )
         started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
 

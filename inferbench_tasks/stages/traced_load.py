@@ -2,60 +2,55 @@
 
 In each round the load is sent to a server that tells nothing and to one that tells of the requests that ask for it,
 so that what tracing costs the load is known. The levels are those of a request: a run of the runtime is of a batch.
+Servers are on this host; a load that came from another one is sent from there again.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.backends.first_answer import load_samples
-from inferbench_tasks.contracts import own_requests
-from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
-from inferbench_tasks.loadgen.prepare import prepare
-from inferbench_tasks.loadgen.records import column, is_ok, read_samples
-from inferbench_tasks.protocols.traceparent import one_in_context
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.load_order import client_processing, expected_outputs
-from inferbench_tasks.stages.sending import applied, emptied
+from inferbench_tasks.stages.sampled_load import Sent, send
+from inferbench_tasks.stages.senders.led_trace import LedTrace, led_trace
 from inferbench_tasks.stages.trace_input import Input
-from inferbench_tasks.stages.traced import batch_size, instrumented, processed_times
-from inferbench_tasks.submission.schema import loaded_only
-from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble, counted, worst_clock
+from inferbench_tasks.stages.traced import batch_size, instrumented
+from inferbench_tasks.tracing.assemble import Assembled, assemble, counted, worst_clock
 from inferbench_tasks.tracing.checks import checks
 from inferbench_tasks.tracing.counters import Seen, Track, joined, summary
 from inferbench_tasks.tracing.leveled import overheads
-from inferbench_tasks.tracing.spans import ONE_IN, STATE, Level, Span
+from inferbench_tasks.tracing.spans import Level, Span
+from inferbench_tasks.tracing.two_hosts import ways
 
 LEVELS: tuple[Level, ...] = ("application", "model")
 
 
-@dataclass(frozen=True)
-class Sent:
-    """One load. ``asked``: the traced requests of its measured window that were answered; ``failed``: how many others
-    of them there were. ``requests``: all of the window, ``median_ms`` their median latency, ``sender_cpu_s`` what the
-    senders used meanwhile; ``answered``: all that were answered, the warm-up's too. ``doubts``: why its certificate
-    does not hold.
-    """
-
-    asked: list[Asked]
-    failed: int
-    requests: int
-    median_ms: float
-    sender_cpu_s: float
-    answered: int
-    doubts: tuple[str, ...]
-    epoch_offset_ns: int
-
-
 def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], list[Track]]:
     """What the result says of all rounds, the spans, and what the monitors saw meanwhile."""
+    with _sender(inp, ctx) as there:
+        return _rounds(inp, ctx, there)
+
+
+@contextmanager
+def _sender(inp: Input, ctx: Context) -> Iterator[LedTrace | None]:
+    """What sends on the load's host; None where this host does. LoadError where there is nothing to send it."""
+    if not inp.job.traffic.away:
+        yield None
+        return
+    if inp.load is None or inp.load.trace_sender is None:
+        raise LoadError("Nothing waits on the load's host to send it again; have the job begin again")
+    with led_trace(inp.load.trace_sender, ctx) as there:
+        yield there
+
+
+def _rounds(
+    inp: Input, ctx: Context, there: LedTrace | None
+) -> tuple[dict[str, Any], list[Span], list[Track]]:
     spec = inp.job.trace
     assert spec is not None and spec.one_in is not None
     rounds: list[dict[Level, float]] = []
@@ -70,9 +65,12 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
             ctx.progress(
                 number * len(LEVELS) + at, spec.rounds * len(LEVELS), f"a traced load, level {level}"
             )
-            with instrumented(inp, ctx, level) as server:
+            with instrumented(inp, ctx, level, guarded=there is not None) as server:
                 seed = None if level == "application" else f"{inp.run_id} {level} {number}"
-                sent = send(inp, ctx, server.endpoint, seed, spec.one_in)
+                if there is None:
+                    sent = send(inp, ctx, server.endpoint, seed, spec.one_in)
+                else:
+                    sent = there.send(server.endpoint, seed, spec.one_in)
             medians[level] = sent.median_ms
             doubts += [f"round {number + 1}, level {level}: {doubt}" for doubt in sent.doubts]
             if level == LEVELS[-1]:
@@ -102,72 +100,21 @@ def traced_load(inp: Input, ctx: Context) -> tuple[dict[str, Any], list[Span], l
         **summary(seen),
         "checks": checks(spans, None, counts["defects"]),
     }
+    if there is not None:
+        document["hosts"] = _hosts(there, told, spans)
     return document, spans, tracks
 
 
-def send(inp: Input, ctx: Context, endpoint: Endpoint, seed: str | None, one_in: int) -> Sent:
-    """The job's load, as it was asked for; ``seed``: of the traces of the chosen requests, None: none is chosen."""
-    folder = emptied(ctx.run_dir(inp.run_id) / own_requests.TRACE)
-    reference = load_samples(inp.generate.requests.answered_path)
-    plan = prepare(
-        loaded_only(inp.job, "A trace of one request in so many"),
-        folder=folder / "load",
-        endpoint=endpoint,
-        inputs_path=inp.generate.requests.sent_path,
-        base_dir=ctx.base_dir,
-        expected=expected_outputs(inp.generate, reference),
-        processing=client_processing(inp.generate.requests),
-    ).model_copy(update={"trace_seed": seed, "trace_one_in": one_in})
-    outcome = applied(plan, folder / "samples.parquet", "the traced load's requests", ctx.cancelled)
-    table = read_samples(folder / "samples.parquet")
-    names = ("request_id", "sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
-    columns = {name: column(table, name) for name in names}
-    intended_ns, good = columns["intended_ns"], is_ok(table)
-    inside = (intended_ns >= outcome.measure_start_ns) & (intended_ns < outcome.measure_end_ns)
-    if not (inside & good).any():
-        words = "; ".join(outcome.applied.explanations.values()) or "no answer"
-        raise LoadError(f"Of the traced load's {int(inside.sum()):,} requests none was answered: {words}")
-    processed = processed_times(plan)
-    asked, failed = [], 0
-    for row in np.flatnonzero(inside).tolist() if seed is not None else ():
-        one = {name: int(values[row]) for name, values in columns.items()}
-        number = one.pop("request_id")
-        context = one_in_context(seed or "", number, one_in)
-        if context is None:
-            continue
-        if not good[row]:
-            failed += 1
-            continue
-        asked.append(
-            Asked(
-                context.trace_id,
-                context.span_id,
-                one["sample_index"],
-                one["intended_ns"],
-                one["sent_ns"],
-                one["first_byte_ns"],
-                one["done_ns"],
-                about={"request": number, ONE_IN: one_in, STATE: context.state},
-                **processed.get(number, {}),
-            )
-        )
-    if seed is not None and not asked and not failed:
-        raise LoadError(
-            f"None of the load's {int(inside.sum()):,} requests was chosen, 1 in {one_in:,} is by chance; lower "
-            "trace.one_in, or measure longer"
-        )
-    latencies_ms = (columns["done_ns"] - intended_ns)[inside & good] / 1e6
-    certificate = outcome.certificate(plan)
-    return Sent(
-        asked=asked,
-        failed=failed,
-        requests=int(inside.sum()),
-        median_ms=float(np.median(latencies_ms)),
-        sender_cpu_s=sum(usage.cpu_s for usage in outcome.applied.usages),
-        answered=int(good.sum()),
-        doubts=tuple(map(str, certificate.reasons)),
-        epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
-    )
+def _hosts(there: LedTrace, told: Sequence[Sent], spans: Sequence[Span]) -> dict[str, Any]:
+    """Who sent to whom, how their clocks lay in each round, and the way between them as far as these tell it."""
+    error_ns = max((each.clock_error_ns for sent in told for each in sent.asked), default=0)
+    return {
+        "client": there.host,
+        "server": there.me.host,
+        "error_ms": error_ns / 1e6,
+        "clocks": [sent.clock for sent in told],
+        "ways": ways(spans, error_ns),
+    }
 
 
 def parts(spans: Iterable[Span]) -> list[dict[str, Any]]:

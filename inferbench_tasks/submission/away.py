@@ -33,7 +33,26 @@ def away_findings(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]
     yield from asking_findings(spec, _FIELD, _REMEDY)
     if load.transport == SHARED_MEMORY:
         yield _finding("load.transport", f"two hosts share no memory; use transport: network, {_REMEDY}")
-    yield from one_server_findings(spec, _FIELD, _REMEDY)
+    yield from one_server_findings(spec, _FIELD, _REMEDY, ("evaluate", "share"))
+    yield from _traced(spec)
+
+
+def _traced(spec: JobSpec) -> Iterator[Finding]:
+    """What is traced of it are requests of the load itself, which one client host sends again."""
+    if spec.trace is None:
+        return
+    if spec.trace.one_in is None:
+        yield _finding(
+            "trace",
+            "requests that are traced one by one are asked from the server's own host; trace requests of the load with "
+            f"trace.one_in, leave trace out, {_REMEDY}",
+        )
+    elif spec.traffic.client_hosts > 1:
+        yield Finding(
+            (_HOSTS, "trace.one_in"),
+            f"requests that {spec.traffic.client_hosts} hosts share are not traced yet, for one clock beside the "
+            f"server's is known; leave trace out, or {_ALONE}",
+        )
 
 
 def shared_findings(spec: JobSpec) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ the network that is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
@@ -40,9 +40,11 @@ def asking_findings(spec: JobSpec, field: str, remedy: str) -> Iterator[Finding]
         yield refused("load.arrivals", "max_rate does not search over several hosts yet; give a rate")
 
 
-def one_server_findings(spec: JobSpec, field: str, remedy: str) -> Iterator[Finding]:
-    """Of what asks one server, from its own host."""
-    for block in ("evaluate", "trace", "share"):
+def one_server_findings(
+    spec: JobSpec, field: str, remedy: str, blocks: Iterable[str] = ("evaluate", "trace", "share")
+) -> Iterator[Finding]:
+    """Of what asks one server, from its own host. ``blocks``: those that do."""
+    for block in blocks:
         if getattr(spec, block) is not None:
             yield Finding(
                 (field, block),

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.tracing.request_parts import FIRST_BYTE, LAST_BYTE, client_parts, server_parts
-from inferbench_tasks.tracing.spans import HARDWARE, INSTRUMENTED, LINKS, STATE, AnyLevel, Level, Span
+from inferbench_tasks.tracing.spans import (
+    CLOCK_ERROR,
+    HARDWARE,
+    INSTRUMENTED,
+    LINKS,
+    STATE,
+    AnyLevel,
+    Level,
+    Span,
+)
 
 #: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
 TOLERANCE_NS = 50_000
@@ -21,6 +30,8 @@ class Asked:
 
     ``about``: attributes of its span besides; of a share of a load its number there, ``one_in`` and ``tracestate``.
     ``before``, ``after``, ``answered_ns``: what its client's own processors did, see ``request_parts.client_parts``.
+    ``clock_error_ns``: of a client on another host, whose moments were put on this one's clock (``two_hosts``): by how
+    much they may be wrong there, all alike.
     """
 
     trace_id: str
@@ -34,6 +45,7 @@ class Asked:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     answered_ns: int | None = None
+    clock_error_ns: int = 0
 
     @property
     def latency_ns(self) -> int:
@@ -49,6 +61,7 @@ class Assembled:
     over with its run. ``unanswered``: requests of which the server told nothing. ``lost``: runs and requests that its
     instruments told nothing of, for whatever reason. ``ignored``: requests whose ``traceparent``
     was none, ``ignored_states`` whose ``tracestate`` was. ``clock``: how both clocks were set against each other, ns.
+    Of clients on another host ``hosts_error_ns``: the worst of their requests' ``clock_error_ns``.
     Of a GPU, whose moments lie on that clock, ``gpu_error_ns``: they may be off by so much. ``samplings``: of each
     source that samples what came of it, ``outside``: of each what it met in no layer, see ``missing``. ``why_lost``: of
     what kind the lost runs are, where that is known.
@@ -78,8 +91,8 @@ def assemble(
 
     ``number``: of their round; ``level``: the deepest whose instruments were on, where a trace has several of these.
     ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none.
-    Client and server are on one host and share CLOCK_MONOTONIC; a runtime's profile is in Unix time, so the offset's
-    error and drift are the trace's.
+    Client and server are on one host and share CLOCK_MONOTONIC, or what the client told was put there (``two_hosts``);
+    a runtime's profile is in Unix time, so the offset's error and drift are the trace's.
     """
     made = Assembled()
     silent = told is None
@@ -93,6 +106,8 @@ def assemble(
         }
     if errors_ns := told.get("gpu_clock_errors_ns"):
         made.clock["gpu_error_ns"] = max(errors_ns)
+    if worst_ns := max((request.clock_error_ns for request in asked), default=0):
+        made.clock["hosts_error_ns"] = worst_ns
     made.lost = told["lost"]
     made.why_lost = list(told.get("why_lost", ()))
     made.ignored = told["ignored"]
@@ -173,6 +188,7 @@ class _Trace:
             "sample": request.sample,
             "round": self._round,
             **({INSTRUMENTED: self._level} if self._level else {}),
+            **({CLOCK_ERROR: request.clock_error_ns} if request.clock_error_ns else {}),
             **request.about,
         }
         root = self._span(-1, "application", "request", request.intended_ns, request.done_ns, attributes)
@@ -306,8 +322,11 @@ class _Trace:
             # What a GPU does begins after the call that asked for it, and goes on when that has returned: only the run
             # waits for it.
             last = self._own[self._run] if level == HARDWARE else around
+            # Of two spans of one host it is no matter how its clock lies to another one.
+            of_both_hosts = around.level == "application" != level
+            slack_ns = TOLERANCE_NS + (self._request.clock_error_ns if of_both_hosts else 0)
             self._made.defects += (
-                span.start_ns < around.start_ns - TOLERANCE_NS or span.end_ns > last.end_ns + TOLERANCE_NS
+                span.start_ns < around.start_ns - slack_ns or span.end_ns > last.end_ns + slack_ns
             )
         self._own.append(span)
         self._made.spans.append(span)

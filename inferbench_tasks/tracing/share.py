@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.tracing.two_hosts import hosts_in_words
+
 
 def share_in_words(trace: Mapping[str, Any]) -> str | None:
     """``51 of 1,000 requests of the load were traced, 1 in 20 by chance``; None of a trace of all that were asked.
@@ -24,7 +26,7 @@ def share_in_words(trace: Mapping[str, Any]) -> str | None:
         words += f"; the server kept nothing of {unanswered:,}"
         if trace["lost"]:
             words += ", for it keeps so many and no more: what it tells is of the load's beginning"
-    return words
+    return "; ".join(filter(None, (words, hosts_in_words(trace))))
 
 
 def doubts_in_words(trace: Mapping[str, Any]) -> str:

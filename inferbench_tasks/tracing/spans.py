@@ -36,6 +36,9 @@ ONE_IN = "one_in"
 STATE = "tracestate"
 #: The attribute of a span that is of several requests: those of the others of them that were traced, as OTLP's links.
 LINKS = "links"
+#: The attribute of a request that another host's client told of: what that lies on the clock of its server's host with
+#: may be wrong by so much, ns.
+CLOCK_ERROR = "clock_error_ns"
 #: The attribute of a rank's step, within that of all ranks of a training.
 RANK = "rank"
 #: ``hardware``: of what a GPU did, which what tells of calls (``library``) tells of, too. ``foreign``: of a span that

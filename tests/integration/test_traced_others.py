@@ -34,7 +34,7 @@ def on(backend: str, inp: Input) -> Input:
     """The same requests to another server."""
     fields: dict[str, Any] = inp.model_dump()
     fields["job"]["serve"]["backend"] = backend
-    return Input.model_validate({name: fields[name] for name in Input.model_fields})
+    return Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
 
 
 def context(folder: Path) -> Context:

@@ -47,7 +47,7 @@ def order(case: Case, folder: Path, load: dict[str, Any] | None = None, **block:
     job["convert"]["format"] = format_
     job["serve"]["backend"] = {"onnx": "onnxruntime", "savedmodel": "tfs_protocol"}.get(format_, format_)
     fields = given.model_dump() | {"job": job}
-    return Input.model_validate({name: fields[name] for name in Input.model_fields})
+    return Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
 
 
 def looping(folder: Path) -> Case:

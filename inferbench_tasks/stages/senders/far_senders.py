@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inferbench_tasks import settings
-from inferbench_tasks.errors import InferBenchError
-from inferbench_tasks.stages.lease_token import token_of
+from inferbench_tasks.stages.lease_token import is_lost
 from inferbench_tasks.stages.senders import listener
 from inferbench_tasks.stages.senders.far_watch import FarWatch
 from inferbench_tasks.stages.senders.led_part import LedPart, Order
@@ -56,18 +53,12 @@ def serve(order: Order, far: FarSide) -> None:
 
 
 def _lost(order: Order) -> bool:
-    """Whether the device of this host is another job's by now; no where PerfDB can't be asked."""
-    if order.token is None:
-        return False
-    try:
-        return token_of(order.device_id, Path(order.data_dir)) != order.token
-    except InferBenchError:
-        return False
+    """Whether the device of this host is another job's by now."""
+    return is_lost(order.device_id, order.token, Path(order.data_dir))
 
 
 def main(path: Path) -> None:
     """The process."""
-    from inferbench_tasks.launchers import records
     from inferbench_tasks.networks.links.far_side import FarSide
 
     order = Order.model_validate(json.loads(path.read_text()))
@@ -76,9 +67,7 @@ def main(path: Path) -> None:
         with FarSide(order.address, 0, order.host, order.home) as far:
             serve(order, far)
     finally:
-        for record_path, record in records.read_all(settings.servers_dir(Path(order.data_dir))).items():
-            if record.server is not None and record.server.pid == os.getpid():
-                record_path.unlink(missing_ok=True)
+        listener.leave(Path(order.data_dir))
 
 
 if __name__ == "__main__":

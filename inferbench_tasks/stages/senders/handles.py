@@ -37,6 +37,15 @@ class Standby(Handle):
     device_id: str = ""
 
 
+class TraceSender(Handle):
+    """What waits on the host that the load came from, to send it again for ``trace`` (``trace_sender``): how it is
+    reached, and that host's name.
+    """
+
+    reached: FarWatch
+    host: str
+
+
 class OwnFacts(Handle):
     """What a host that sends knows of itself, and of the way from it to the server's host.
 

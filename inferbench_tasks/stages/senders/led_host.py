@@ -27,7 +27,16 @@ from inferbench_tasks.stages.senders.handles import (
     monitors_file,
 )
 from inferbench_tasks.stages.senders.led_part import LEAST_NOTICE_NS
-from inferbench_tasks.stages.senders.messages import ABOUT, MONITORS, PART, About, Part, Question, State
+from inferbench_tasks.stages.senders.messages import (
+    ABOUT,
+    MONITORS,
+    PART,
+    About,
+    Part,
+    Question,
+    State,
+    whole,
+)
 from inferbench_tasks.timing.two_clocks import Exchange, bounds_at
 
 #: Who is connected to, in what is said where that fails.
@@ -208,10 +217,7 @@ class LedHost:
 
     def _take(self, name: str) -> bytes:
         """The whole of a file there."""
-        data = bytearray()
-        while piece := self._ask(Question(do="take", name=name, at=len(data))):
-            data += piece
-        return bytes(data)
+        return whole(lambda at: self._ask(Question(do="take", name=name, at=at)))
 
     def _ask(self, question: Question) -> bytes:
         return self._near.ask(question.model_dump_json(exclude_defaults=True))

@@ -23,11 +23,11 @@ from inferbench_tasks.stages.senders.messages import (
     ABOUT,
     MONITORS,
     PART,
-    PIECE_BYTES,
     About,
     Part,
     Question,
     State,
+    piece,
 )
 from inferbench_tasks.stages.senders.own_side import own_side
 
@@ -112,14 +112,7 @@ class LedPart:
     def _piece(self, name: str, at: int) -> bytes:
         """Only of what was made for it to be taken."""
         allowed = {PART, ABOUT, MONITORS, *(f"shard-{shard}.spool" for shard in range(1024))}
-        if name not in allowed:
-            return b""
-        try:
-            with open(self._folder / name, "rb") as file:
-                file.seek(at)
-                return file.read(PIECE_BYTES)
-        except OSError:
-            return b""
+        return piece(self._folder / name, at) if name in allowed else b""
 
     def _run(self, question: Question) -> None:
         try:

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from inferbench_tasks import private
+from inferbench_tasks import private, settings
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
@@ -65,6 +65,13 @@ def start(
     invitation = Invitation.parse(read(told).decode(errors="replace"))
     told.unlink()
     return invitation
+
+
+def leave(data_dir: Path) -> None:
+    """Of the process that ``start`` began, as it ends by itself: it is one of the run's no more."""
+    for path, record in records.read_all(settings.servers_dir(data_dir)).items():
+        if record.server is not None and record.server.pid == os.getpid():
+            path.unlink(missing_ok=True)
 
 
 def _written(path: Path) -> bool:

@@ -1,15 +1,21 @@
-"""What the first of the client hosts that share a load asks the others: in words, answered as JSON or as bytes."""
+"""What is asked of what waits on a client host, in words, answered as JSON or as bytes: by the first of the client
+hosts that share a load, and by ``trace``, which has a load sent again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
-from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.handles import Endpoint, Handle
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.stages.senders.handles import OwnFacts
 
 #: What is asked for by ``take``, beside spools: what was sent, what is known of the host, its monitors.
 PART, ABOUT, MONITORS = "part", "about", "monitors"
+#: And for ``trace``: what was sent, by the clock of who sent it.
+TRACED = "traced"
 #: What a file's bytes come in.
 PIECE_BYTES = 1 << 19
 
@@ -27,6 +33,18 @@ class Question(Handle):
     start_ns: int = 0
     end_ns: int = 0
     name: str = ""
+    at: int = 0
+
+
+class TraceQuestion(Handle):
+    """``send``: the job's load once more, to ``endpoint``, one request in ``one_in`` of it in a trace of its own;
+    without a ``seed`` none. ``state``: how far it is. ``take``: the piece of what was sent from ``at`` on.
+    """
+
+    do: Literal["send", "state", "take"]
+    endpoint: Endpoint | None = None
+    seed: str | None = None
+    one_in: int = 1
     at: int = 0
 
 
@@ -60,3 +78,21 @@ class About(OwnFacts):
     """The asked host, and what its client can send (``loadgen.ceiling``)."""
 
     ceiling: dict[str, Any]
+
+
+def piece(path: Path, at: int) -> bytes:
+    """Of a file that is taken, from there on; nothing behind its end, and where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(at)
+            return file.read(PIECE_BYTES)
+    except OSError:
+        return b""
+
+
+def whole(piece_at: Callable[[int], bytes]) -> bytes:
+    """All pieces of a file, one after the other."""
+    data = bytearray()
+    while part := piece_at(len(data)):
+        data += part
+    return bytes(data)

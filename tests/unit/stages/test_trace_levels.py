@@ -43,7 +43,7 @@ def test_layers_are_timed_without_the_instruments_below_them(
         job = given.job.model_dump(mode="json")
         job |= {"trace": {"rounds": 2, "deepest": deepest}}
         fields = given.model_dump() | {"job": job}
-        inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+        inp = Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
         output = trace.traced(inp, Context(data_dir=tmp_path / "data"))
         document, path = output.document, output.spans_path
         assert path is not None
@@ -92,7 +92,7 @@ def test_a_level_whose_instruments_fail_takes_no_other_with_it(
     given = serve_input(dense_case(tmp_path), tmp_path)
     job = given.job.model_dump(mode="json") | {"trace": {"rounds": 2, "deepest": "library"}}
     fields = given.model_dump() | {"job": job}
-    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
     output = trace.run(inp, Context(data_dir=tmp_path / "data"))
     document = output.document
     assert "problem" not in document and output.spans_path is not None
@@ -119,7 +119,7 @@ def test_without_the_parts_of_a_request_there_is_no_trace(
     monkeypatch.setattr(traced, "once", fails)
     given = serve_input(dense_case(tmp_path), tmp_path)
     fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
-    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
     assert trace.run(inp, Context(data_dir=tmp_path / "data")).document == {"problem": "no model"}
 
 
@@ -142,7 +142,7 @@ def test_no_fault_of_a_trace_takes_the_run_with_it(
     monkeypatch.setattr(traced, "once", fails)
     given = serve_input(dense_case(tmp_path), tmp_path)
     fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
-    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
     output = trace.run(inp, Context(data_dir=tmp_path / "data"))
     assert output.document == {"problem": words} and output.spans_path is None
 
@@ -156,6 +156,6 @@ def test_a_cancelled_trace_is_no_fault(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(traced, "once", cancelled)
     given = serve_input(dense_case(tmp_path), tmp_path)
     fields = given.model_dump() | {"job": given.job.model_dump(mode="json") | {"trace": {}}}
-    inp = Input.model_validate({name: fields[name] for name in Input.model_fields})
+    inp = Input.model_validate({name: fields[name] for name in Input.model_fields if name in fields})
     with pytest.raises(CancelledError):
         trace.run(inp, Context(data_dir=tmp_path / "data"))

@@ -103,7 +103,7 @@ def test_it_is_swept() -> None:
         ({"more": "  network: wifi\n"}, "use lan"),
         ({"more": "  transport: shared_memory\n"}, "two hosts share no memory"),
         ({"arrivals": "{kind: max_rate}", "more": "slo: {p99_ms: 20}\n"}, "max_rate does not search"),
-        ({"more": "trace: {}\n"}, "trace asks one server so far"),
+        ({"more": "trace: {}\n"}, "trace requests of the load with trace.one_in, leave trace out"),
     ],
 )  # fmt: skip
 def test_what_it_can_not_go_with_is_named_with_what_to_do(change: dict[str, Any], words: str) -> None:
@@ -158,6 +158,7 @@ def test_as_many_wait_as_share_the_load_with_the_first_host() -> None:
         ({"arrivals": "{kind: closed_loop, concurrency: 1}"}, "1 user can't ask from 2 hosts; have 2 at least"),
         ({"arrivals": "{kind: offline, requests: 100}"}, "hands all requests over at one instant"),
         ({"more": TWO + "  connections: 1\n"}, "2 hosts need a connection each; allow 2 or more"),
+        ({"more": TWO + "trace: {one_in: 20}\n"}, "requests that 2 hosts share are not traced yet"),
         ({"more": THREE + "  shards: 4\n"}, "4 senders can't be shared evenly by 3 hosts; use shards: 6, auto"),
         (
             {"more": THREE, "arrivals": "{kind: closed_loop, concurrency: 2}"},

@@ -34,7 +34,6 @@ def reason(load: dict[str, Any], more: dict[str, Any], other: str) -> str:
         ({"network": "wifi"}, {}, "load.network"),
         ({"arrivals": {"kind": "max_rate"}}, {}, "load.arrivals"),
         ({}, {"evaluate": {}}, "evaluate"),
-        ({}, {"trace": {}}, "trace"),
     ],
 )
 def test_both_say_it_alike(load: dict[str, Any], more: dict[str, Any], other: str) -> None:

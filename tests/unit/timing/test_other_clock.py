@@ -9,7 +9,7 @@ import pytest
 
 from inferbench_tasks.timing.other_clock import OtherClock
 from inferbench_tasks.timing.two_clocks import Exchange
-from tests.two_clocks import MS, S, Clock, asked_around
+from tests.two_clocks import MS, Clock, S, asked_around
 
 
 def steady(ahead_s: float, gains_ppm: float) -> Clock:
