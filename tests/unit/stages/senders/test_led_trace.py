@@ -1,4 +1,4 @@
-"""A load that its own host sends again for ``trace``: over a real connection, by a clock that is half a minute ahead."""
+"""A load that its own host sends again for ``trace``: over a real connection, by a clock half a minute ahead."""
 
 from __future__ import annotations
 
