@@ -23,16 +23,21 @@ def in_no_layer(each: Iterable[Mapping[str, int]]) -> dict[str, int] | None:
     return {name: sum(row.get(name, 0) for row in rows) for name in names} or None
 
 
+def untold_in_words(trace: Mapping[str, Any]) -> list[str]:
+    """Of each level that was asked for and could not be told why not; in a line, for lists."""
+    return [
+        f"level {level} is not told: {why.splitlines()[0].rstrip('.')}"
+        for level, why in (trace.get("untold") or {}).items()
+    ]
+
+
 def missing_in_words(trace: Mapping[str, Any]) -> str:
     """What a trace lacks; empty where it is whole. ``trace``: what a result says of it.
 
     Of a share of a load what the server kept is told with its requests (``share``).
     """
     words = [f"Its spans were not stored: {unstored}"] if (unstored := trace.get("unstored")) else []
-    words += [
-        f"Its level {level} is not told: {why.splitlines()[0].rstrip('.')}."
-        for level, why in (trace.get("untold") or {}).items()
-    ]
+    words += [f"Its {each}." for each in untold_in_words(trace)]
     if (lost := trace.get("lost")) and trace.get("one_in") is None:
         why = "; ".join(trace.get("why_lost") or ())
         words.append(

@@ -14,6 +14,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.file_ids import least_file_id
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.tracing.missing import untold_in_words
 
 COLLECTION = "traces"
 #: Ids of imported traces; what follows is of their file's SHA-256, so that a file is kept once.
@@ -28,7 +29,7 @@ _OF_RUNS = (
     "extensions.trace.of", "extensions.trace.levels", "extensions.trace.defects",
     "extensions.trace.layers.framework_ms",
     "extensions.trace.layers.explained_ratio", "extensions.trace.problem", "extensions.trace.file.bytes",
-    "extensions.trace.deleted_at", "extensions.trace.unstored",
+    "extensions.trace.deleted_at", "extensions.trace.unstored", "extensions.trace.untold",
 )  # fmt: skip
 
 
@@ -142,9 +143,6 @@ def _forget_spans(db: PerfDB, result: ResultDocument) -> None:
 def _row_of_run(raw: dict[str, Any]) -> dict[str, Any]:
     trace = raw["extensions"]["trace"]
     layers = trace.get("layers") or {}
-    problem = (trace.get("problem") or trace.get("unstored") or "").splitlines()
-    if trace.get("deleted_at"):
-        problem = [f"its spans were deleted on {trace['deleted_at']:%Y-%m-%d}"]
     return {
         "run": raw["run_id"],
         "origin": "run",
@@ -160,8 +158,19 @@ def _row_of_run(raw: dict[str, Any]) -> dict[str, Any]:
         "framework_ms": layers.get("framework_ms"),
         "explained_ratio": layers.get("explained_ratio"),
         "bytes": (trace.get("file") or {}).get("bytes"),
-        "problem": problem[0] if problem else "",
+        "problem": _problem(trace),
     }
+
+
+def _problem(trace: dict[str, Any]) -> str:
+    """Why there are no spans, or no longer; else which levels were asked for and could not be told. "" of a whole
+    one.
+    """
+    if trace.get("deleted_at"):
+        return f"its spans were deleted on {trace['deleted_at']:%Y-%m-%d}"
+    if why := trace.get("problem") or trace.get("unstored"):
+        return str(why).splitlines()[0]
+    return "; ".join(untold_in_words(trace))
 
 
 def _row_of_imported(document: dict[str, Any]) -> dict[str, Any]:

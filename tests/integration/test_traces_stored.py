@@ -59,6 +59,11 @@ def test_over_rest(perfdb: PerfDB, http: TestClient, tmp_path: Path) -> None:
     bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
     rows = {row["run"]: row for row in bench.traces()}
     assert set(rows) == {"quick", "slow", "failed"} and rows["failed"]["problem"] == "no server"
+    assert rows["quick"]["problem"] == rows["slow"]["problem"] == ""
+    untold = {"levels": ["application", "model"], "spans": 4, "untold": {"layer": "no profile.\nits log"}}
+    perfdb.save_result(result("shallow", extensions={"trace": untold}))
+    (row,) = (row for row in bench.traces() if row["run"] == "shallow")
+    assert row["problem"] == "level layer is not told: no profile"
     document = bench.trace("quick")
     assert document["framework_ms"] == pytest.approx(0.14) and document["layers_ratio"] == pytest.approx(
         130 / 140
