@@ -95,7 +95,8 @@ class Begun:
         far = hosts.fars.get(host)
         environment = {
             settings.DATA_DIR: str(hosts.homes[host]), settings.PERFDB_URI: hosts.uris[host],
-            ADDRESS: (far or hosts.far).address, settings.WORKER: f"{host}.cpu", MODE: os.environ.get(MODE, ""),
+            ADDRESS: far.address if far else hosts.far.near, settings.WORKER: f"{host}.cpu",
+            MODE: os.environ.get(MODE, ""),
             "PYTHONPATH": str(ROOT), settings.ONE_MACHINE_AS_HOSTS: "1",
         }  # fmt: skip
         order.write_text(

@@ -13,6 +13,8 @@ AROUND_LOAD_S = 10.0
 USUAL_SAMPLES, ALONE_S = 1_000, 0.005
 #: What a server's start takes with two short loads, seconds; what a further task takes to begin and to end.
 SERVER_S, TASK_S = 3.0, 2.0
+#: What it takes to ask another host how its clock lies, before a load and behind it, seconds.
+CLOCKS_S = 3.0
 
 
 def expected_s(spec: JobSpec) -> float:
@@ -99,9 +101,10 @@ def _traced_servers(spec: JobSpec) -> int:
 
 
 def _trace_s(spec: JobSpec) -> float:
-    """Of a share of the load each server has all of it."""
+    """Of a share of the load each server has all of it; another host that sends it is asked for the time around it."""
     if spec.trace is None:
         return 0.0
     samples = spec.trace.requests * spec.trace.samples_per_request(spec.traffic.samples_per_request)
     asked_s = load_s(spec) if spec.trace.one_in is not None else 2 * samples * ALONE_S
-    return _traced_servers(spec) * (SERVER_S + asked_s)
+    clocks_s = CLOCKS_S if spec.traffic.away else 0.0
+    return _traced_servers(spec) * (SERVER_S + asked_s + clocks_s)

@@ -39,11 +39,12 @@ class Standby(Handle):
 
 class TraceSender(Handle):
     """What waits on the host that the load came from, to send it again for ``trace`` (``trace_sender``): how it is
-    reached, and that host's name.
+    reached, and that host's name. ``problem``: why nothing waits there; "" where it does.
     """
 
-    reached: FarWatch
     host: str
+    reached: FarWatch | None = None
+    problem: str = ""
 
 
 class OwnFacts(Handle):

@@ -90,6 +90,8 @@ def led_trace(sender: TraceSender, ctx: Context) -> Iterator[LedTrace]:
     """Connected from entering to leaving, which ends whatever is sent. LoadError where nobody waits there, or where it
     is this machine.
     """
+    if sender.reached is None:
+        raise LoadError(f"Nothing waits on {sender.host} to send the load again: {sender.problem}")
     me = LinkEnd(
         host=socket.gethostname(),
         home=settings.home_id(ctx.data_dir),

@@ -61,14 +61,24 @@ class Order(Handle):
 
 
 def waiting(inp: Input, ctx: Context) -> TraceSender:
-    """Start it; ServerError where it does not say where it listens."""
+    """Start it, or say why it did not: a load that was measured stands whatever its trace becomes."""
+    host = socket.gethostname()
+    try:
+        return TraceSender(host=host, reached=_started(inp, ctx, host))
+    except (InferBenchError, OSError) as error:
+        log.warning("no traced load run_id=%s: %s", inp.run_id, error)
+        return TraceSender(host=host, problem=str(error))
+
+
+def _started(inp: Input, ctx: Context, host: str) -> FarWatch:
+    """InputError where this host has no address for others; ServerError where it does not say where it listens."""
     folder = ctx.run_dir(inp.run_id) / "trace-sender"
     folder.mkdir(exist_ok=True)
     device_id = inp.devices[0].device_id if inp.devices else ""
     order = Order(
         load=inp,
         address=reached_address(),
-        host=socket.gethostname(),
+        host=host,
         home=settings.home_id(ctx.data_dir),
         folder=str(folder),
         data_dir=str(ctx.data_dir),
@@ -86,7 +96,7 @@ def waiting(inp: Input, ctx: Context) -> TraceSender:
         order.model_dump_json(),
         Path(order.told_path),
     )
-    return TraceSender(reached=FarWatch.of(invitation, ""), host=order.host)
+    return FarWatch.of(invitation, "")
 
 
 class Sender:

@@ -9,7 +9,7 @@ import pytest
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.pipelines.serving import SERVING
-from inferbench_tasks.pipelines.serving_seconds import SERVER_S
+from inferbench_tasks.pipelines.serving_seconds import CLOCKS_S, SERVER_S
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
 from tests.unit.submission.test_check import spec
@@ -78,8 +78,11 @@ def test_it_is_taken_down_to_the_requests_and_changes_what_is_measured() -> None
 
 
 def test_the_load_is_foretold_for_each_round_and_level() -> None:
-    """With a server that tells nothing and one that does, each round."""
+    """With a server that tells nothing and one that does, each round; of another host its clock is asked for, too."""
     load = {"duration_s": 5, "warmup_s": 1}
     plain, traced = spec(load), spec(load, trace={"one_in": 20, "rounds": 2})
     more_s = SERVING.expected_s(traced) - SERVING.expected_s(plain)
     assert more_s == pytest.approx(2 * 2 * (SERVER_S + 6))
+    away = [{**load, "from": "other_host"}, {"one_in": 20, "rounds": 2}]
+    further_s = SERVING.expected_s(spec(away[0], trace=away[1])) - SERVING.expected_s(spec(away[0]))
+    assert further_s == pytest.approx(2 * 2 * (SERVER_S + 6 + CLOCKS_S))

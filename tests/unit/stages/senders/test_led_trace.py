@@ -13,7 +13,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.errors import CancelledError, InputError, LoadError
 from inferbench_tasks.networks.links import far_side
 from inferbench_tasks.networks.links.far_side import FarSide
 from inferbench_tasks.stages import load, sampled_load, traced_load
@@ -163,6 +163,25 @@ def test_a_machine_is_no_other_host_for_its_own_server(
         led_trace.led_trace(waits(lambda *order: sent(0), home), ctx),
     ):
         pytest.fail("it was taken for another host")
+
+
+def test_a_load_stands_where_nothing_can_wait_to_send_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was measured: the trace says why there is none, and the load does not fail for it."""
+
+    def nowhere() -> str:
+        raise InputError("A load from another host needs the address of this one, and it has none")
+
+    monkeypatch.setattr(trace_sender, "reached_address", nowhere)
+    inp: Any = SimpleNamespace(run_id="r", devices=())
+    told = trace_sender.waiting(inp, context(tmp_path))
+    assert told.reached is None
+    with (
+        pytest.raises(LoadError, match=f"waits on {told.host} to send the load again: .* and it has none"),
+        led_trace.led_trace(told, context(tmp_path)),
+    ):
+        pytest.fail("something waits")
 
 
 def test_a_load_that_nobody_waits_to_send_again_is_said_to_be_so(tmp_path: Path) -> None:
