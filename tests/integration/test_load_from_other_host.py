@@ -14,15 +14,22 @@ from typing import Any
 
 import grpc
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from inferbench_tasks.analysis.report.client_host import tables
 from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.contracts import own_requests
 from inferbench_tasks.contracts.located import references
+from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.protocols.kserve_proto import SERVICE
+from inferbench_tasks.tracing.share import share_in_words
+from inferbench_tasks.tracing.spans import spans_of
+from tests.away_clocks import misplaced
 from tests.docker_engine import ENVIRONMENTS
 from tests.namespaces import AHEAD_S
 from tests.two_hosts import Hosts, hosts_apart, left_of, result_of
@@ -37,6 +44,7 @@ load: {arrivals: {kind: poisson, rate_rps: 40}, duration_s: 6, warmup_s: 1, wait
 
 
 AWAY, ALONE = YAML % ("away", "other_host"), YAML % ("alone", "server_host")
+TRACED = YAML % ("traced", "other_host") + "trace: {one_in: 2, rounds: 1}\n"
 
 
 @pytest.fixture
@@ -125,6 +133,41 @@ def test_a_load_from_another_host(hosts: Hosts) -> None:
     uncertain_ms = trip["p90_ms"] - trip["min_ms"] + 0.5
     gap_ms = median_ms(hosts, away) - median_ms(hosts, alone)
     assert gap_ms == pytest.approx(trip["p50_ms"], abs=uncertain_ms)
+
+
+def test_requests_of_it_are_traced_on_one_clock(hosts: Hosts) -> None:
+    """One in two of those that the other host sends again: its client's spans and the server's, on the clock of the
+    server's host, which is 1,000 s ahead of its own; each request lies where it was to the error that it states, and
+    each server's span within it to that. What waits to send is known by a secret that nobody keeps, and ends."""
+    hosts.run("client", "traced", TRACED, "generate", "convert")
+    hosts.lease("traced", "server.cpu", "client.cpu")
+    hosts.run("server", "traced", TRACED, "serve")
+    hosts.run("client", "traced", TRACED, "load")
+    waits = hosts.outputs["job-000.load"]["trace_sender"]
+    assert waits["problem"] == "" and waits["reached"]["address"] == hosts.far.near
+    hosts.run("server", "traced", TRACED, "trace", "collect", "release")
+    hosts.release()
+    result = result_of(hosts)
+    trace = result.extensions["trace"]
+    assert "problem" not in trace, trace
+    assert (trace["defects"], trace["unanswered"], trace["failed"]) == (0, 0, 0)
+    spans = list(spans_of(pq.read_table(pa.BufferReader(hosts.db.files.get(trace["file"]["id"])))))
+    roots = [span for span in spans if span.parent < 0]
+    assert len(roots) == trace["requests"] > 60
+    for name in ("wait to send", "to first byte", "to last byte", "server", "queue", "inference"):
+        assert sum(span.name == name for span in spans) == len(roots), name
+    told = trace["hosts"]
+    errors_ns = [root.attributes["clock_error_ns"] for root in roots]
+    assert min(errors_ns) > 0 and told["error_ms"] == max(errors_ns) / 1e6 < 10
+    (clock,) = told["clocks"]
+    assert clock["ahead_ms"] == pytest.approx(-AHEAD_S * 1e3, abs=10)
+    assert told["ways"]["both_ms"] > 0 and "to within" in (share_in_words(trace) or "")
+    # The client's host is this machine, so its clock is the test's.
+    folder = hosts.homes["client"] / "runs" / result.run_id / own_requests.TRACE
+    assert misplaced(roots, read_samples(folder / "samples.parquet"), 0) == []
+    kept = hosts.db.get_run(result.run_id).model_dump_json() + result.model_dump_json()
+    assert waits["reached"]["secret"] not in kept
+    assert not [*(hosts.homes["client"] / "servers").glob("*.json")] and not left_of(result.run_id)
 
 
 @pytest.mark.long
