@@ -94,7 +94,20 @@ def hosts_in_words(trace: Mapping[str, Any]) -> str:
     hosts = trace.get("hosts")
     if not hosts:
         return ""
+    return _of_the_clocks(hosts) + _of_the_way(hosts.get("ways"))
+
+
+def _of_the_clocks(hosts: Mapping[str, Any]) -> str:
     return (
         f"they were sent by {hosts['client']} and lie on the clock of their server's host, {hosts['server']}, to "
         f"within {hosts['error_ms']:.2g} ms: what took less between the two is told of neither way"
     )
+
+
+def _of_the_way(ways: Mapping[str, Any] | None) -> str:
+    """With what each way took where both are told."""
+    if ways is None:
+        return ""
+    there_ms, back_ms = ways["there_ms"], ways["back_ms"]
+    each = "" if there_ms is None or back_ms is None else f" ({there_ms:.3g} there, {back_ms:.3g} back)"
+    return f"; there and back took {ways['both_ms']:.3g} ms in the median{each}"

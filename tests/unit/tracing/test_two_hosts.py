@@ -170,6 +170,11 @@ def test_the_words_of_a_trace_say_from_where_it_was_asked() -> None:
         f"{plain}; they were sent by loader and lie on the clock of their server's host, gpu1, to within 0.12 ms: what "
         "took less between the two is told of neither way"
     )
+    for each_ms, words in ((None, ""), (0.75, " (0.75 there, 0.75 back)")):
+        ways = {"requests": 5, "both_ms": 1.5, "there_ms": each_ms, "back_ms": each_ms}
+        said = share_in_words({**trace, "hosts": {**hosts, "ways": ways}})
+        assert said is not None
+        assert said.endswith(f"told of neither way; there and back took 1.5 ms in the median{words}")
 
 
 def test_spans_of_one_host_say_nothing_of_another_clock() -> None:
