@@ -21,6 +21,6 @@
 
 Stages are ``standby`` here, as often as hosts share the load with the first one, and ``serve``, ``load``, ``trace`` and
 ``collect`` around it. What outlives its stage (``far_watch``, ``far_senders``, ``trace_sender``) is a process of the
-run, started by ``listener``. ``handles`` is what stages hand on of these hosts, ``messages`` what the first one asks the
-others, and ``trace`` asks the first one.
+run, started by ``listener``. ``handles`` is what stages hand on of these hosts, ``messages`` what the first one asks
+the others, and ``trace`` asks the first one.
 """
