@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.launchers import records
 from inferbench_tasks.networks.reached_address import reached_address
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.lease_token import is_lost, token_of
@@ -74,6 +75,8 @@ def _started(inp: Input, ctx: Context, host: str) -> FarWatch:
     """InputError where this host has no address for others; ServerError where it does not say where it listens."""
     folder = ctx.run_dir(inp.run_id) / "trace-sender"
     folder.mkdir(exist_ok=True)
+    servers_dir = settings.servers_dir(ctx.data_dir)
+    records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
     device_id = inp.devices[0].device_id if inp.devices else ""
     order = Order(
         load=inp,
@@ -92,7 +95,7 @@ def _started(inp: Input, ctx: Context, host: str) -> FarWatch:
         "trace-sender",
         inp.run_id,
         folder,
-        settings.servers_dir(ctx.data_dir),
+        servers_dir,
         order.model_dump_json(),
         Path(order.told_path),
     )
