@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,8 @@ from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.networks.reached_address import ADDRESS
 from inferbench_tasks.stages import load_order, one_load, serve, trace
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.senders import trace_sender
+from inferbench_tasks.stages.sampled_load import Sent
+from inferbench_tasks.stages.senders import led_trace, trace_sender
 from inferbench_tasks.stages.senders.handles import TraceSender
 from inferbench_tasks.stages.trace_input import Input
 from inferbench_tasks.tracing.share import share_in_words
@@ -117,9 +120,22 @@ def each_within(spans: list[Span], roots: list[Span]) -> bool:
     )
 
 
-def test_by_its_records_each_is_where_it_was(homes: tuple[Context, Context], tmp_path: Path) -> None:
-    """What the load's host recorded of the only round, put on Unix time by this machine's clock."""
+def test_by_its_records_each_is_where_it_was(
+    homes: tuple[Context, Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the load's host recorded of the only round, put on Unix time by this machine's clock. The traced servers
+    answer nobody without their secret."""
     server, client = homes
+    refused: list[int] = []
+    really = led_trace.LedTrace.send
+
+    def send(there: led_trace.LedTrace, endpoint: Endpoint, seed: str | None, one_in: int) -> Sent:
+        with pytest.raises(HTTPError) as answer:
+            urlopen(f"http://{endpoint.url}/v2/health/ready", timeout=10)
+        refused.append(answer.value.code)
+        return really(there, endpoint, seed, one_in)
+
+    monkeypatch.setattr(led_trace.LedTrace, "send", send)
     inp = order(dense_case(tmp_path), tmp_path, load=LOAD, requests=30, one_in=3)
     inp = inp.model_copy(update={"load": loaded(waiting(inp, client))})
     output = trace.run(inp, server)
@@ -127,6 +143,7 @@ def test_by_its_records_each_is_where_it_was(homes: tuple[Context, Context], tmp
     roots = [span for span in spans_of(pq.read_table(output.spans_path)) if span.parent < 0]
     records = read_samples(client.run_dir(inp.run_id) / own_requests.TRACE / "samples.parquet")
     assert len(roots) > 30 and misplaced(roots, records, 0) == []
+    assert refused == [401, 401]
     assert ended(inp, client)
 
 
