@@ -207,23 +207,6 @@ def test_a_brick_s_shapes_and_network_are_kept_once_and_shown(
     assert found["operators"] == ["Conv"] and found["results"] == [] and found["no_network"] == "too large"
 
 
-def test_work_that_was_counted_in_an_older_way_is_not_shown_until_it_is_counted_again(
-    http: TestClient, perfdb: PerfDB, tmp_path: Path
-) -> None:
-    """A transposed convolution of before the count was kept, then cut again; a count of now is changed by nobody. Of an
-    LSTM only its outputs are counted, and they are not shown as its arithmetic."""
-    of = facts(tmp_path, "cd" * 32, network=None, operators=("ConvTranspose",))
-    put_bricks(perfdb, [of])
-    perfdb.collection("bricks").update_one({"_id": of.key}, {"$unset": {"count": 1}})
-    assert http.get(f"{API}/{of.key}").json()["flops"] is None
-    for flops in (1e6, 9e6):
-        put_bricks(perfdb, [of.model_copy(update={"flops": flops})])
-        assert http.get(f"{API}/{of.key}").json()["flops"] == 1e6
-    put_bricks(perfdb, [facts(tmp_path, "ef" * 32, network=None, operators=("LSTM",))])
-    found = http.get(f"{API}/{'ef' * 32}").json()
-    assert (found["flops"], found["bytes"]) == (None, 3e6)
-
-
 def test_the_command_shows_shapes_and_writes_the_network(
     bricks: PerfDBResults, perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
