@@ -224,7 +224,8 @@ def test_what_is_covered_is_of_the_time_that_is_predicted() -> None:
 def test_a_way_that_may_be_the_longest_is_not_called_measured(constructor: str) -> None:
     """4.0 measured beside 3.9 estimated, half more or less: the longest way is measured, all of it, and where the
     estimate is short, 5.85, nothing of it is. Without anything that may be longer all is: 3.9 within a hundredth."""
-    bricks, needs = [result("a", 4.0), result("b", 3.9)], [[], []]
+    bricks = [result("a", 4.0), result("b", 3.9)]
+    needs: list[list[int]] = [[], []]
     assert share_ratio(bricks, needs, {"b"}, "warm", constructor) == 0
     half = StandIns(frozenset("b"), 0.5, 1.5)
     assert stand_ins_ratio(bricks, needs, half, "warm", constructor) == pytest.approx(1)
