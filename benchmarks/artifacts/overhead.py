@@ -36,7 +36,7 @@ def run(number: str, data_dir: Path, *, travels: bool) -> tuple[float, float]:
     """Seconds of all stages, and of the processor for what is not the load: this process's own."""
     depot: Any = execute._depot
     if not travels:
-        execute._depot = lambda *_: None  # type: ignore[assignment,return-value]
+        execute._depot = lambda *_: None  # type: ignore[assignment]
     try:
         outputs: dict[str, dict[str, Any]] = {}
         started_s, cpu_s = time.monotonic(), time.process_time()
