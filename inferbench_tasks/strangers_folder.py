@@ -99,9 +99,12 @@ def not_plain(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _opened(path: Path, flags: int, within: Path) -> int:
     """Its descriptor, by those of the folders on the way: none of them can be made a link in between."""
+    folders = path.parent.relative_to(within).parts
+    if not folders:
+        return _last(path, str(path), flags, None)
     folder = os.open(within, _FOLDER)
     try:
-        for name in path.parent.relative_to(within).parts:
+        for name in folders:
             try:
                 below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
             except OSError as error:
@@ -109,14 +112,18 @@ def _opened(path: Path, flags: int, within: Path) -> int:
                 raise _named(error, path, {errno.ENOTDIR: text, errno.ELOOP: text}) from None
             os.close(folder)
             folder = below
-        try:
-            return os.open(path.name, flags | _PLAINLY, 0o666, dir_fd=folder)
-        except OSError as error:
-            raise _named(
-                error, path, {errno.ELOOP: _LINK, errno.ENXIO: _NO_FILE, errno.EISDIR: _NO_FILE}
-            ) from None
+        return _last(path, path.name, flags, folder)
     finally:
         os.close(folder)
+
+
+def _last(path: Path, name: str, flags: int, folder: int | None) -> int:
+    """The file itself, by its whole path or by its name in a folder."""
+    try:
+        return os.open(name, flags | _PLAINLY, 0o666, dir_fd=folder)
+    except OSError as error:
+        texts = {errno.ELOOP: _LINK, errno.ENXIO: _NO_FILE, errno.EISDIR: _NO_FILE}
+        raise _named(error, path, texts) from None
 
 
 def _named(error: OSError, path: Path, texts: dict[int, str]) -> OSError:

@@ -82,6 +82,9 @@ class Writes:
             path, _, flags = arguments
             if not isinstance(path, str | bytes) or not isinstance(flags, int) or not flags & _WRITES:
                 return
+            # By its name in a folder that is open (``strangers_folder``): which that is, nobody is told.
+            if flags & os.O_NOFOLLOW and os.sep not in os.fsdecode(path):
+                return
         elif event in ("os.mkdir", "os.symlink", "os.link", "os.rename"):
             path = arguments[0] if event == "os.mkdir" else arguments[1]
         else:
