@@ -7,16 +7,18 @@ and by the next cleaning (``upkeep.clean``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
+from pymongo.collection import Collection
+
+from inferbench_tasks.perfdb.files import Files
 from inferbench_tasks.perfdb.held_changes import LEAVING
+from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.values import attachments_of, to_plain
 
-if TYPE_CHECKING:
-    from inferbench_tasks.perfdb.store import PerfDB
-
+T = TypeVar("T")
 COLLECTION = "deletions"
 #: Where results lie whose files, and themselves, are deleted.
 OF_RESULTS = ("results", "trainings")
@@ -24,7 +26,22 @@ OF_RESULTS = ("results", "trainings")
 KILLED_S = 600.0
 
 
-def delete(db: PerfDB, run_id: str) -> int:
+class Database(Protocol):
+    """What is asked of a PerfDB, whose store has its deletions done here."""
+
+    files: Files
+
+    def now(self, patience_s: float = PATIENCE_S) -> datetime:
+        """The moment by its clock."""
+
+    def collection(self, name: str) -> Collection[dict[str, Any]]:
+        """One of its collections."""
+
+    def retrying(self, operation: Callable[[], T], doing: str, patience_s: float = PATIENCE_S) -> T:
+        """What an operation that may be repeated returns."""
+
+
+def delete(db: Database, run_id: str) -> int:
     """Remove all attempts' results of a run with the files that they name, a training's with the remedies of it that
     were run; how many results there were. Ends what an earlier call left. Raises PerfDBError.
     """
@@ -37,14 +54,14 @@ def delete(db: PerfDB, run_id: str) -> int:
     return len(found)
 
 
-def killed(db: PerfDB, older_than_s: float = KILLED_S) -> list[dict[str, Any]]:
+def killed(db: Database, older_than_s: float = KILLED_S) -> list[dict[str, Any]]:
     """The deletions that began so long ago, by PerfDB's clock, and never ended: ``run_id``, ``attempt``, ``files``
     (ids), ``begun_at``.
     """
     return _begun(db, {"begun_at": {"$lt": db.now() - timedelta(seconds=older_than_s)}})
 
 
-def end(db: PerfDB, begun: dict[str, Any]) -> None:
+def end(db: Database, begun: dict[str, Any]) -> None:
     """Do all of a deletion that is left of it; harmless where another process does so, too."""
     one = {"_id": begun["document"]}
     about = {name: begun[name] for name in ("run_id", "attempt")}
@@ -62,7 +79,7 @@ def end(db: PerfDB, begun: dict[str, Any]) -> None:
     db.retrying(lambda: db.collection(COLLECTION).delete_one({"_id": begun["_id"]}), "ending a deletion")
 
 
-def _of_run(db: PerfDB, collection: str, run_id: str) -> Iterator[dict[str, Any]]:
+def _of_run(db: Database, collection: str, run_id: str) -> Iterator[dict[str, Any]]:
     """What would be written down of each of a run's results there; ``begun_at`` is missing."""
     documents = db.retrying(
         lambda: list(db.collection(collection).find({"run_id": run_id}, sort=[("attempt", 1)])),
@@ -79,7 +96,7 @@ def _of_run(db: PerfDB, collection: str, run_id: str) -> Iterator[dict[str, Any]
         }
 
 
-def _write_down(db: PerfDB, one: dict[str, Any]) -> None:
+def _write_down(db: Database, one: dict[str, Any]) -> None:
     """Once: of one that was killed before, what it wrote down stays."""
     begun_at: datetime = db.now()
     db.retrying(
@@ -90,13 +107,13 @@ def _write_down(db: PerfDB, one: dict[str, Any]) -> None:
     )
 
 
-def _begun(db: PerfDB, where: dict[str, Any]) -> list[dict[str, Any]]:
+def _begun(db: Database, where: dict[str, Any]) -> list[dict[str, Any]]:
     return db.retrying(
         lambda: list(db.collection(COLLECTION).find(where, sort=[("begun_at", 1)])), "finding deletions"
     )
 
 
-def _forget_remedies(db: PerfDB, run_id: str) -> None:
+def _forget_remedies(db: Database, run_id: str) -> None:
     where = {"$or": [{"run": run_id}, {"remedied": run_id}]}
     db.retrying(
         lambda: db.collection("verified_remedies").delete_many(where), "deleting of verified_remedies"
