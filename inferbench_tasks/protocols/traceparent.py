@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from inferbench_tasks.protocols import tracestate
@@ -44,6 +45,10 @@ def parse(value: bytes) -> TraceContext | None:
     return TraceContext(trace_id.decode(), span_id.decode(), bool(int(flags, 16) & 1))
 
 
+#: Those of a load are mostly alike.
+_read_state = lru_cache(maxsize=64)(tracestate.read_state)
+
+
 def parse_all(values: Sequence[bytes], states: Sequence[bytes] = ()) -> TraceContext | None:
     """The context of a request by all its headers of that name; None of several, which contradict each other.
 
@@ -52,8 +57,8 @@ def parse_all(values: Sequence[bytes], states: Sequence[bytes] = ()) -> TraceCon
     context = parse(values[0]) if len(values) == 1 else None
     if context is None or not states:
         return context
-    state = tracestate.read_state(states)
-    return context._replace(state=state or "", state_ignored=state is None)
+    state = _read_state(tuple(states))
+    return TraceContext(context.trace_id, context.span_id, context.sampled, state or "", state is None)
 
 
 def context_of(seed: str, number: int) -> TraceContext:
