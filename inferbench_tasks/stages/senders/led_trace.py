@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ from inferbench_tasks.stages.senders.handles import ASK_EVERY, EVERY_S, TraceSen
 from inferbench_tasks.stages.senders.messages import State, TraceQuestion, whole
 from inferbench_tasks.timing.epoch import epoch_offset
 from inferbench_tasks.timing.other_clock import OtherClock
-from inferbench_tasks.timing.two_clocks import Exchange
+from inferbench_tasks.timing.two_clocks import Exchange, drift_ppm
 from inferbench_tasks.tracing.two_hosts import on_our_clock
 
 #: Who is connected to, in what is said where that fails.
@@ -60,7 +60,7 @@ class LedTrace:
             sent,
             asked=asked,
             epoch_offset_ns=epoch_offset()["offset_ns"],
-            clock=_document(clock, [*before, *meanwhile, *after]),
+            clock=_document(clock, before, meanwhile, after),
         )
 
     def _until_sent(self) -> list[Exchange]:
@@ -108,11 +108,17 @@ def _words(question: TraceQuestion) -> str:
     return question.model_dump_json(exclude_defaults=True)
 
 
-def _document(clock: OtherClock, exchanges: list[Exchange]) -> dict[str, Any]:
-    """As the result says it: {ahead_ms, gains_ppm, round_trip}."""
-    trips = RoundTrips.of([each.round_trip_ns for each in exchanges])
+def _document(
+    clock: OtherClock, before: Sequence[Exchange], meanwhile: Sequence[Exchange], after: Sequence[Exchange]
+) -> dict[str, Any]:
+    """As the result says it: {ahead_ms, gains_ppm, gains_between_ppm, round_trip}; of what it gains the least and the
+    most that it may be, None where nobody can tell.
+    """
+    trips = RoundTrips.of([each.round_trip_ns for each in (*before, *meanwhile, *after)])
+    between_ppm = drift_ppm(before, after)
     return {
         "ahead_ms": clock.ahead_ns / 1e6,
         "gains_ppm": clock.gains * 1e6,
+        "gains_between_ppm": None if between_ppm is None else [*between_ppm],
         "round_trip": trips.model_dump(),
     }

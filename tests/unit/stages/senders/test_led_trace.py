@@ -104,6 +104,8 @@ def test_what_the_load_s_host_sent_comes_to_this_clock(
         assert each.epoch_offset_ns != 123  # this host's own
         assert each.clock is not None and each.clock["ahead_ms"] == pytest.approx(30_000, abs=20)
         assert each.clock["round_trip"]["count"] > 100
+        least_ppm, most_ppm = each.clock["gains_between_ppm"]
+        assert least_ppm <= 50 <= most_ppm and least_ppm <= each.clock["gains_ppm"] <= most_ppm
     until_s = time.monotonic() + 10
     while (tmp_path / "traced").exists():  # it is removed there, once the connection has ended
         assert time.monotonic() < until_s
