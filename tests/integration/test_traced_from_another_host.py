@@ -33,7 +33,14 @@ from tests.integration.test_serving import leftovers
 from tests.integration.test_traced_requests import order
 from tests.serving_cases import dense_case
 
-pytestmark = pytest.mark.integration
+#: What waits outlives who started it, which is the stage's process elsewhere and the test's here.
+OUTLIVES = "ignore:subprocess .* is still running:ResourceWarning"
+UNSEEN = "ignore:Exception ignored in. <function Popen.__del__:pytest.PytestUnraisableExceptionWarning"
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings(OUTLIVES),
+    pytest.mark.filterwarnings(UNSEEN),
+]
 LOAD = {
     "arrivals": {"kind": "constant", "rate_rps": 100.0}, "duration_s": 2.0, "warmup_s": 0.2, "from": "other_host",
 }  # fmt: skip
@@ -76,55 +83,12 @@ def ended(inp: Input, client: Context) -> bool:
     return leftovers(inp.run_id) == [] and not [*settings.servers_dir(client.data_dir).glob("*.json")]
 
 
-def test_its_requests_lie_where_they_were(homes: tuple[Context, Context], tmp_path: Path) -> None:
-    """In each of two rounds, to the error that each request states: by what its client recorded, and by a clock that
-    both share. Client's parts and the server's are one trace; the result names both hosts, the error, and the way
-    between them; nothing is left on either."""
-    server, client = homes
-    inp = order(dense_case(tmp_path), tmp_path, load=LOAD, requests=30, one_in=3, rounds=2)
-    inp = inp.model_copy(update={"load": loaded(waiting(inp, client))})
-    output = trace.run(inp, server)
-    document = output.document
-    assert "problem" not in document, document
-    assert (document["of"], document["failed"], document["unanswered"], document["defects"]) == (400, 0, 0, 0)
-    assert output.spans_path is not None
-    spans = list(spans_of(pq.read_table(output.spans_path)))
-    roots = [span for span in spans if span.parent < 0]
-    assert len(roots) == document["requests"] > 60
-    for name in ("wait to send", "to first byte", "to last byte", "server", "queue", "inference"):
-        assert sum(span.name == name for span in spans) == len(roots), name
-    hosts = document["hosts"]
-    assert hosts["error_ms"] == max(root.attributes["clock_error_ns"] for root in roots) / 1e6 < 50
-    assert document["clock"]["hosts_error_ns"] == hosts["error_ms"] * 1e6
-    assert len(hosts["clocks"]) == 2
-    assert all(abs(clock["ahead_ms"]) <= clock["round_trip"]["max_ms"] for clock in hosts["clocks"])
-    assert hosts["ways"]["requests"] == len(roots) and hosts["ways"]["both_ms"] > 0
-    assert f"to within {hosts['error_ms']:.2g} ms" in (share_in_words(document) or "")
-    # The records that are there are those of what was sent last: with odd rounds the level that tells nothing.
-    records = read_samples(client.run_dir(inp.run_id) / own_requests.TRACE / "samples.parquet")
-    assert records.num_rows == 220
-    assert each_within(spans, roots)
-    assert not (server.run_dir(inp.run_id) / own_requests.TRACE).exists(), "it was sent here"
-    assert ended(inp, client)
-
-
-def each_within(spans: list[Span], roots: list[Span]) -> bool:
-    """Whether each server's span lies within the part in which it was asked, to its request's error."""
-    error_ns = {root.trace_id: root.attributes["clock_error_ns"] for root in roots}
-    asking = {span.trace_id: span for span in spans if span.name == "to first byte"}
-    return all(
-        asking[span.trace_id].start_ns - error_ns[span.trace_id] <= span.start_ns
-        and span.end_ns <= asking[span.trace_id].end_ns + error_ns[span.trace_id]
-        for span in spans
-        if span.name == "server"
-    )
-
-
-def test_by_its_records_each_is_where_it_was(
+def test_its_requests_lie_where_they_were(
     homes: tuple[Context, Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the load's host recorded of the only round, put on Unix time by this machine's clock. The traced servers
-    answer nobody without their secret."""
+    """To the error that each states, by what its client recorded and a clock that both hosts share. The client's parts
+    and the server's are one trace; the result names both hosts, the error, and the way between them. The traced servers
+    answer nobody without their secret, and nothing is left on either host."""
     server, client = homes
     refused: list[int] = []
     really = led_trace.LedTrace.send
@@ -139,12 +103,39 @@ def test_by_its_records_each_is_where_it_was(
     inp = order(dense_case(tmp_path), tmp_path, load=LOAD, requests=30, one_in=3)
     inp = inp.model_copy(update={"load": loaded(waiting(inp, client))})
     output = trace.run(inp, server)
-    assert "problem" not in output.document and output.spans_path is not None, output.document
-    roots = [span for span in spans_of(pq.read_table(output.spans_path)) if span.parent < 0]
+    document = output.document
+    assert "problem" not in document, document
+    assert (document["of"], document["failed"], document["unanswered"], document["defects"]) == (200, 0, 0, 0)
+    assert output.spans_path is not None and refused == [401, 401]
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    roots = [span for span in spans if span.parent < 0]
+    assert len(roots) == document["requests"] > 30
+    for name in ("wait to send", "to first byte", "to last byte", "server", "queue", "inference"):
+        assert sum(span.name == name for span in spans) == len(roots), name
     records = read_samples(client.run_dir(inp.run_id) / own_requests.TRACE / "samples.parquet")
-    assert len(roots) > 30 and misplaced(roots, records, 0) == []
-    assert refused == [401, 401]
+    assert records.num_rows == 220 and misplaced(roots, records, 0) == []
+    assert each_within(spans, roots)
+    assert not (server.run_dir(inp.run_id) / own_requests.TRACE).exists(), "it was sent here"
+    hosts = document["hosts"]
+    assert hosts["error_ms"] == max(root.attributes["clock_error_ns"] for root in roots) / 1e6 < 50
+    assert document["clock"]["hosts_error_ns"] == hosts["error_ms"] * 1e6
+    (clock,) = hosts["clocks"]
+    assert abs(clock["ahead_ms"]) <= clock["round_trip"]["max_ms"]
+    assert hosts["ways"]["requests"] == len(roots) and hosts["ways"]["both_ms"] > 0
+    assert f"to within {hosts['error_ms']:.2g} ms" in (share_in_words(document) or "")
     assert ended(inp, client)
+
+
+def each_within(spans: list[Span], roots: list[Span]) -> bool:
+    """Whether each server's span lies within the part in which it was asked, to its request's error."""
+    error_ns = {root.trace_id: root.attributes["clock_error_ns"] for root in roots}
+    asking = {span.trace_id: span for span in spans if span.name == "to first byte"}
+    return all(
+        asking[span.trace_id].start_ns - error_ns[span.trace_id] <= span.start_ns
+        and span.end_ns <= asking[span.trace_id].end_ns + error_ns[span.trace_id]
+        for span in spans
+        if span.name == "server"
+    )
 
 
 def test_a_load_s_host_that_is_gone_leaves_a_run_without_a_trace(
