@@ -83,6 +83,7 @@ def test_the_load_is_foretold_for_each_round_and_level() -> None:
     plain, traced = spec(load), spec(load, trace={"one_in": 20, "rounds": 2})
     more_s = SERVING.expected_s(traced) - SERVING.expected_s(plain)
     assert more_s == pytest.approx(2 * 2 * (SERVER_S + 6))
-    away = [{**load, "from": "other_host"}, {"one_in": 20, "rounds": 2}]
-    further_s = SERVING.expected_s(spec(away[0], trace=away[1])) - SERVING.expected_s(spec(away[0]))
+    away = {**load, "from": "other_host"}
+    both = spec(away, trace={"one_in": 20, "rounds": 2}), spec(away)
+    further_s = SERVING.expected_s(both[0]) - SERVING.expected_s(both[1])
     assert further_s == pytest.approx(2 * 2 * (SERVER_S + 6 + CLOCKS_S))

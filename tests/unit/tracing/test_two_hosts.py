@@ -26,8 +26,8 @@ SPAN = "b" * 16
 
 def request(at_ns: int, **more: Any) -> Asked:
     """One of 6 ms as its client told it: sent after 1 ms, the first byte comes after 5 ms."""
-    moments = (OTHER.at(at_ns + after_ms * MS) for after_ms in (0, 1, 5, 6))
-    return Asked(f"{at_ns:032x}", SPAN, 0, *moments, **more)
+    intended, sent, first, done = (OTHER.at(at_ns + after_ms * MS) for after_ms in (0, 1, 5, 6))
+    return Asked(f"{at_ns:032x}", SPAN, 0, intended, sent, first, done, **more)
 
 
 def served(*at_ns: int) -> dict[str, Any]:

@@ -32,9 +32,10 @@ OTHER = Clock(lambda at_ns: 30 * S + round((at_ns - BEGAN_NS) * 50e-6))
 
 def sent(at_ns: int) -> Sent:
     """One traced request of 6 ms, as its client's clock has it."""
-    moments = (OTHER.at(at_ns + after_ms * MS) for after_ms in (0, 1, 5, 6))
+    intended, left, first, done = (OTHER.at(at_ns + after_ms * MS) for after_ms in (0, 1, 5, 6))
     before = {"started_ns": OTHER.at(at_ns), "ended_ns": OTHER.at(at_ns), "worked_ns": {"image": 3}}
-    asked = Asked("a" * 32, "b" * 16, 4, *moments, about={"request": 41, "one_in": 20}, before=before)
+    about = {"request": 41, "one_in": 20}
+    asked = Asked("a" * 32, "b" * 16, 4, intended, left, first, done, about=about, before=before)
     return Sent([asked], 1, 200, 6.0, 0.5, 240, ("it was late",), 123)
 
 
@@ -206,6 +207,7 @@ def test_it_is_started_where_a_load_of_another_host_is_traced(
     away: bool, trace: Any, starts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nowhere else."""
-    monkeypatch.setattr(trace_sender, "waiting", lambda inp, ctx: "started")
+    started = TraceSender(host="loader")
+    monkeypatch.setattr(trace_sender, "waiting", lambda inp, ctx: started)
     inp: Any = SimpleNamespace(job=SimpleNamespace(traffic=SimpleNamespace(away=away), trace=trace))
-    assert load._trace_sender(inp, context(tmp_path)) == ("started" if starts else None)
+    assert load._trace_sender(inp, context(tmp_path)) == (started if starts else None)
