@@ -15,7 +15,6 @@ from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.facts import BrickFacts, facts_of, with_network
 from inferbench_tasks.brick_jobs.known_bricks import network_of, put_bricks
-from inferbench_tasks.brick_jobs.places import Place
 from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.brick_jobs.result import BricksResult
 from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -354,39 +353,6 @@ def test_the_page_shows_them(http: TestClient, perfdb: PerfDB, bricks: PerfDBRes
     assert "Some CPU" in text and "&lt;script&gt;four" in text and "<script>four" not in text
     assert ">14<" in text.replace("14.0", "14") and "Nothing, of the models that were cut." in text
     assert "No valid prediction on such a device" in http.get("/inferbench/bricks?device=none").text
-
-
-def test_hosts_are_shown_where_a_device_has_times_of_several(
-    http: TestClient, perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On the page, in REST's JSON and CSV, and by the commands; of one host none of them has a column for it."""
-    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
-    places = [Place(name * 32, f"host-{name}") for name in "ab"]
-    [one] = predictions(cuts(), known(), 3)[3]
-    for at, place in enumerate(places):
-        store = PerfDBResults(perfdb, SETTING, place=place)
-        store.set_base_ns({"dense": 1.0})
-        store.put(result("a", 1.0, session=f"s{at}", home=place.home, host=place.host))
-        many = at == 1
-        perfdb.save_result(
-            BricksResult(
-                run_id=f"x.00{at}", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="model",
-                model={"name": "four"}, setting=SETTING.model_dump(mode="json"),
-                predictions=[one.model_copy(update={"timed_on": ["host-a", "<b>"]} if many else {})],
-            )
-        )  # fmt: skip
-        text = http.get("/inferbench/bricks").text
-        assert text.count('<th scope="col">timed on</th>') == (2 if many else 0)
-        assert ("host-a, host-b" in text) == ("host-a, &lt;b&gt;" in text) == many and "<b>" not in text
-        items = http.get(API).json()["items"]
-        assert {row.get("host") for row in items} == ({"host-a", "host-b"} if many else {None})
-        head = http.get(f"{API}?format=csv").text.splitlines()[0].split(",")
-        assert head[4:7] == (["device", "host", "runtime"] if many else ["device", "runtime", "threads"])
-        [device] = http.get(f"{API}/devices").json()["items"]
-        assert device.get("hosts") == (["host-a", "host-b"] if many else None)
-        for command in (["list"], ["show", KEY[:8]], ["list", "--devices"]):
-            said = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
-            assert said.exit_code == 0 and ("host-b" in said.stdout) == many
 
 
 def test_no_runtime_or_precision_hides_another_on_the_page(http: TestClient, perfdb: PerfDB) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def time(home: str, day: int, runs: int = 100, identity: str = "k") -> dict[str,
     }
 
 
-def day_of(found: list[Mapping[str, Any]], own: str | None, wanted: Wanted | None) -> tuple[str, int]:
+def day_of(found: Sequence[Mapping[str, Any]], own: str | None, wanted: Wanted | None) -> tuple[str, int]:
     """Whose is chosen, and of which day."""
     found = sorted(found, key=lambda one: one["day"])
     one = chosen(found, lambda one: one["home"], own, wanted)["k"]
@@ -57,7 +57,7 @@ def day_of(found: list[Mapping[str, Any]], own: str | None, wanted: Wanted | Non
     ],
 )
 def test_usable_ones_come_first_then_the_own_then_the_newest(
-    times: list[Mapping[str, Any]], own: str | None, oldest_day: int | None, which: tuple[str, int]
+    times: Sequence[Mapping[str, Any]], own: str | None, oldest_day: int | None, which: tuple[str, int]
 ) -> None:
     """In this order: an own time that is too old does not hide another host's that is not."""
     oldest = None if oldest_day is None else AT + timedelta(days=oldest_day)
