@@ -71,8 +71,8 @@ def advised(
     if task:
         rows, otherwise = at_one_place(rows)
         others = [*otherwise, *others]
-    found = _with_costs(advice(rows, slo_ms))
-    return {**found, "left_out": [*found["left_out"], *others]}
+    judged = _with_costs(advice(rows, slo_ms))
+    return {**judged, "left_out": [*judged["left_out"], *others]}
 
 
 def at_one_place(rows: Sequence[Row]) -> tuple[list[Row], list[dict[str, Any]]]:
