@@ -9,9 +9,10 @@ import pytest
 
 from inferbench_tasks.analysis.report.finalise import without_figures
 from inferbench_tasks.contracts.verdict import VALID, Verdict
-from inferbench_tasks.perfdb.documents import Attachment, ResultDocument, RunDocument, SubmissionInfo
+from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument, SubmissionInfo
 from inferbench_tasks.perfdb.finalise import standing
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import Attachment
 from inferbench_tasks.stages import unloaded
 from inferbench_tasks.training import result as trainings
 from inferbench_tasks.training.result import TrainingResult, TrainingSummary
