@@ -116,7 +116,8 @@ def loss(amid: Amid) -> Iterator[Done]:
 
 @contextmanager
 def settable_clock(joined: Joined, host: JoinedHost) -> Iterator[None]:
-    """Its worker, and all that this starts, has a wall clock that can be set."""
+    """Its worker, and all that gets its environment, has a wall clock that can be set: Airflow's processes and our
+    stages; servers under test and what runs in a sandbox have the machine's."""
     _CLOCKS[host.name] = clock = WallClock(host.home)
     _start_again(joined, host, clock.environment)
     try:

@@ -98,7 +98,7 @@ def main() -> int:
             row = {"seed": given.seed, "at": at, "fault": name, "work": work}
             try:
                 row |= fault(joined, at, name, work, rng, *known[work])
-            except AssertionError as error:  # jobs still under way: no later round could be told from them
+            except NeverEnded as error:  # jobs still under way: no later round could be told from them
                 row = never_ended(row, WORK[work].jobs, str(error))
             rows.append(row)
             with given.rows.open("a") as file:
@@ -205,10 +205,17 @@ def begun(joined: Joined, run: str) -> bool:
     return any(task["state"] in ("running", "success") for task in found)
 
 
+class NeverEnded(AssertionError):
+    """Jobs are under way long after whatever was done to them."""
+
+
 def ended(joined: Joined, run: str) -> str:
-    """Its state once it stays so."""
+    """Its state once it stays so. NeverEnded."""
     while True:
-        (state,) = joined.driver.ended(run, timeout_s=600)
+        try:
+            (state,) = joined.driver.ended(run, timeout_s=600)
+        except AssertionError as error:
+            raise NeverEnded(str(error)) from error
         time.sleep(SETTLED_S)
         if joined.driver.state(run) == state:
             return state

@@ -1,8 +1,9 @@
 /* A wall clock that is off by what a file says, for a process and all that it starts (LD_PRELOAD).
 
    A namespace has a monotonic clock of its own, and no wall clock. The file WALL_CLOCK_FILE holds one signed number of
-   nanoseconds in eight bytes and is mapped, so that a step shows at once. Sleeps, timers and the monotonic clock stay as
-   they are; where the file can't be read the clock is the machine's. (libfaketime 0.9.10, told to leave the monotonic
+   nanoseconds in eight bytes and is mapped, so that a step shows at once. Sleeps and the monotonic clock stay as they are,
+   and so do waits until a moment of the wall clock, which then last as much longer or shorter; where the file can't be
+   read the clock is the machine's. (libfaketime 0.9.10, told to leave the monotonic
    clock alone, makes every clock_nanosleep of CPython 3.11 fail with EINVAL.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,10 +10,12 @@ from pydantic import ValidationError
 
 from inferbench_tasks.cluster.unreadable import skipped, why
 from inferbench_tasks.contracts.link import LinkAround, MeasuredLink
+from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.store import PerfDB
 
 LINKS = "links"
+log = logging.getLogger(__name__)
 
 
 class Links:
@@ -29,9 +32,16 @@ class Links:
     def tell_around(self, around: LinkAround) -> None:
         """What a load measured a while ago, after it or, where that was lost, before it.
 
-        It is as old as the near host's clock says; where another was measured since, that stays.
+        It is as old as the near host's clock says; where another was measured since, that stays. Whose result is stored
+        already has not failed for a list of links: what PerfDB does not take is logged.
         """
         link = around.after or around.before
+        try:
+            self._tell_when_measured(link)
+        except InferBenchError as error:
+            log.warning("the link from %s to %s is in no list: %s", link.near.host, link.far.host, error)
+
+    def _tell_when_measured(self, link: MeasuredLink) -> None:
         self._tell(link, {"$min": ["$$NOW", datetime.fromisoformat(link.measured_at)]})
 
     def _tell(self, link: MeasuredLink, at: Any) -> None:
@@ -43,7 +53,8 @@ class Links:
 
     def all(self) -> list[tuple[MeasuredLink, float]]:
         """Each with the seconds since it was measured, by the hosts' names; one that can't be read is left out."""
-        age = {"$divide": [{"$subtract": ["$$NOW", "$at"]}, 1000]}
+        dated = {"$eq": [{"$type": "$at"}, "date"]}
+        age = {"$cond": [dated, {"$divide": [{"$subtract": ["$$NOW", "$at"]}, 1000]}, None]}
         documents = self._do(lambda c: list(c.aggregate([{"$set": {"age_s": age}}])))
         links = []
         for document in documents:

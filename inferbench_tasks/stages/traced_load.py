@@ -107,11 +107,12 @@ def _rounds(
 
 def _hosts(there: LedTrace, told: Sequence[Sent], spans: Sequence[Span]) -> dict[str, Any]:
     """Who sent to whom, how their clocks lay in each round, and the way between them as far as these tell it."""
-    error_ns = max((each.clock_error_ns for sent in told for each in sent.asked), default=0)
+    errors_ns = [each.clock_error_ns for sent in told for each in sent.asked]
+    error_ns = max(errors_ns, default=0)
     return {
         "client": there.host,
         "server": there.me.host,
-        "error_ms": error_ns / 1e6,
+        "error_ms": error_ns / 1e6 if errors_ns else None,
         "clocks": [sent.clock for sent in told],
         "ways": ways(spans, error_ns),
     }

@@ -6,7 +6,8 @@ What two hosts tell lies beside each other to the error of their clocks. What to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -18,6 +19,8 @@ from inferbench_tasks.tracing.spans import Span
 
 #: What of a request's processors are moments.
 _MOMENTS = ("started_ns", "ended_ns")
+#: The part of a server's span in which the request's body comes (``tracing.request_parts``).
+READ = "read"
 
 
 def on_our_clock(asked: Sequence[Asked], clock: OtherClock) -> list[Asked]:
@@ -54,23 +57,26 @@ def _moved(request: Asked, clock: OtherClock) -> Asked:
     )
 
 
-def ways(spans: Iterable[Span], error_ns: int) -> dict[str, Any] | None:
+def ways(spans: Sequence[Span], error_ns: int) -> dict[str, Any] | None:
     """Of the part of requests in which their server is asked, what is not the server's: {requests, both_ms, there_ms,
     back_ms}, medians. None where no server told of any.
 
     Both ways together are the difference of two lengths, each of one clock. Each by itself lies between a moment of
     either host: ``there_ms`` and ``back_ms`` are None where they are not above ``error_ns``, the most that these
-    moments may be wrong beside each other.
+    moments may be wrong beside each other. The way there ends with the request's body, which a server over HTTP reads
+    within its own span, and the way back with the first byte.
     """
+    reads_ns = {(s.trace_id, s.parent): s.duration_ns for s in spans if s.level == "model" and s.name == READ}
     asking: dict[tuple[str, int], Span] = {}
     there_ns, back_ns, both_ns = [], [], []
     for span in spans:
         if span.level == "application":
             asking[span.trace_id, span.number] = span
         elif span.name == "server" and (around := asking.get((span.trace_id, span.parent))) is not None:
-            there_ns.append(span.start_ns - around.start_ns)
+            read_ns = reads_ns.get((span.trace_id, span.number), 0)
+            there_ns.append(span.start_ns + read_ns - around.start_ns)
             back_ns.append(around.end_ns - span.end_ns)
-            both_ns.append(around.duration_ns - span.duration_ns)
+            both_ns.append(around.duration_ns - span.duration_ns + read_ns)
     if not both_ns:
         return None
 
@@ -98,10 +104,22 @@ def hosts_in_words(trace: Mapping[str, Any]) -> str:
 
 
 def _of_the_clocks(hosts: Mapping[str, Any]) -> str:
-    return (
-        f"they were sent by {hosts['client']} and lie on the clock of their server's host, {hosts['server']}, to "
-        f"within {hosts['error_ms']:.2g} ms: what took less between the two is told of neither way"
+    said = (
+        f"they were sent by {hosts['client']} and lie on the clock of their server's host, {hosts['server']}"
     )
+    if hosts["error_ms"] is None:
+        return said
+    within = at_most(hosts["error_ms"])
+    return f"{said}, to within {within} ms: what took less between the two is told of neither way"
+
+
+def at_most(value: float) -> str:
+    """Two digits, rounded up: of a bound nothing is taken away."""
+    if not value > 0:
+        return "0"
+    digits = 1 - math.floor(math.log10(value))
+    step = 10.0**-digits
+    return f"{math.ceil(value / step - 1e-9) * step:.{max(digits, 0)}f}"
 
 
 def _of_the_way(ways: Mapping[str, Any] | None) -> str:

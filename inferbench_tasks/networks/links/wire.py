@@ -1,7 +1,8 @@
 """What the two sides of a measurement say to each other, over one TCP connection.
 
 First each proves that it knows the secret, without sending it (HMAC over numbers that both draw). What follows is
-moments and zeros, which are no secret: it is not encrypted. The near side gives orders of one byte.
+moments and zeros, which are no secret, and of a load what its requests go with, the run's one-time secret among it: it
+is not encrypted, as the requests themselves are not. The near side gives orders of one byte.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from inferbench_tasks.timing.other_clock import OtherClock
 from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, Assembled, assemble
 from inferbench_tasks.tracing.share import share_in_words
 from inferbench_tasks.tracing.spans import Span
-from inferbench_tasks.tracing.two_hosts import on_our_clock, ways
+from inferbench_tasks.tracing.two_hosts import at_most, on_our_clock, ways
 from tests.two_clocks import MS, Clock, S, asked_around
 
 EPOCH_NS = 1_700_000_000_000_000_000
@@ -144,18 +144,18 @@ def test_requests_of_a_clock_that_was_set_are_none() -> None:
 
 
 def test_of_the_way_between_both_no_part_below_the_uncertainty_is_told() -> None:
-    """Both ways are 1.5 ms together, whatever the clocks: 0.5 there and 1 back, each of which is told only where it is
-    more than they may be wrong by."""
-    both_ms = pytest.approx(1.5, abs=0.001)
+    """Both ways are 1.6 ms together, whatever the clocks: 0.6 there, of which the server read the body for 0.1, and 1
+    back, each of which is told only where it is more than they may be wrong by."""
+    both_ms = pytest.approx(1.6, abs=0.001)
     spans = traced(MOMENTS).spans
     told = ways(spans, 100 * US)
     assert told == {
         "requests": 30,
         "both_ms": both_ms,
-        "there_ms": pytest.approx(0.5, abs=0.1),
+        "there_ms": pytest.approx(0.6, abs=0.1),
         "back_ms": pytest.approx(1.0, abs=0.1),
     }
-    assert ways(spans, 700 * US) == {**told, "both_ms": both_ms, "there_ms": None}
+    assert ways(spans, 800 * US) == {**told, "both_ms": both_ms, "there_ms": None}
     assert ways(spans, 2 * MS) == {"requests": 30, "both_ms": both_ms, "there_ms": None, "back_ms": None}
     assert ways([span for span in spans if span.name != "server"], 0) is None
 
@@ -164,10 +164,10 @@ def test_the_words_of_a_trace_say_from_where_it_was_asked() -> None:
     """And to what its clocks are known; of one host there is no word."""
     trace: dict[str, Any] = {"one_in": 20, "requests": 5, "of": 100, "failed": 0, "unanswered": 0}
     plain = share_in_words(trace)
-    hosts = {"client": "loader", "server": "gpu1", "error_ms": 0.1234, "clocks": [], "ways": None}
+    hosts = {"client": "loader", "server": "gpu1", "error_ms": 0.1249, "clocks": [], "ways": None}
     assert plain is not None and plain.endswith("by chance")
     assert share_in_words({**trace, "hosts": hosts}) == (
-        f"{plain}; they were sent by loader and lie on the clock of their server's host, gpu1, to within 0.12 ms: what "
+        f"{plain}; they were sent by loader and lie on the clock of their server's host, gpu1, to within 0.13 ms: what "
         "took less between the two is told of neither way"
     )
     for each_ms, words in ((None, ""), (0.75, " (0.75 there, 0.75 back)")):
@@ -175,6 +175,24 @@ def test_the_words_of_a_trace_say_from_where_it_was_asked() -> None:
         said = share_in_words({**trace, "hosts": {**hosts, "ways": ways}})
         assert said is not None
         assert said.endswith(f"told of neither way; there and back took 1.5 ms in the median{words}")
+
+
+def test_of_requests_that_all_failed_no_clock_is_called_known() -> None:
+    """No error of nought stands there."""
+    hosts = {"client": "loader", "server": "gpu1", "error_ms": None, "clocks": [], "ways": None}
+    said = share_in_words(
+        {"one_in": 20, "requests": 3, "of": 60, "failed": 3, "unanswered": 0, "hosts": hosts}
+    )
+    assert said is not None and said.endswith("the clock of their server's host, gpu1")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.1249, "0.13"), (0.12, "0.12"), (1.949, "2.0"), (9.96, "10.0"), (123.4, "130"), (0, "0")],
+)
+def test_a_bound_is_never_rounded_down(value: float, shown: str) -> None:
+    """Two digits, and nothing is taken away."""
+    assert at_most(value) == shown
 
 
 def test_spans_of_one_host_say_nothing_of_another_clock() -> None:
