@@ -15,7 +15,6 @@ import orjson
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.traceparent import TraceContext, parse_all
-from inferbench_tasks.protocols.tracestate import MOST_BYTES
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Batch, Execution, Processed
 from inferbench_tasks.servers.sources.base import HARDWARE, LayerSource, Used
@@ -26,7 +25,9 @@ from inferbench_tasks.timing.epoch import epoch_offset
 #: Kept of one server's life; what comes after is counted only.
 MOST_ROWS = 200_000
 #: Where a ``traceparent`` of level 1 has its flags, and those of one that asks for nothing else.
-_FLAGS_AT, _SAMPLED = 53, b"01"
+_LEVEL, _FLAGS_AT, _SAMPLED = b"00-", 53, b"01"
+#: A ``tracestate`` that is no longer is kept as it came; of longer ones so many different are kept once each.
+USUAL_STATE_BYTES, MOST_STATES = 128, 64
 #: When a request was started (None: nobody saw it), received, decoded, resumed, encoded.
 Moments = tuple[int | None, int, int, int, int]
 #: Of a request that asks to be traced its headers ``traceparent`` and ``tracestate``, its moments, of its execution
@@ -56,6 +57,7 @@ class Recorder:
         self._requests: list[_Kept] = []
         self._runs: list[dict[str, Any]] = []
         self._lost = 0
+        self._states: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
         #: Requests with a ``traceparent`` that is none, and those whose ``tracestate`` beside a good one is none.
         self._ignored = self._ignored_states = 0
         self._offsets = [epoch_offset()]
@@ -91,7 +93,8 @@ class Recorder:
             if full:
                 self._lost += 1
                 return
-            traceparents, tracestates = _headers_of(context)
+            traceparents = [str(context).encode()]
+            tracestates = self._shared(tracestates) if context.state else []
         used: Used = self._process.since(begun) if self._process is not None and begun is not None else {}
         times = (
             execution.enqueued_ns,
@@ -111,6 +114,13 @@ class Recorder:
             return None
         self._ignored_states += context.state_ignored
         return context if context.sampled else None
+
+    def _shared(self, tracestates: Sequence[bytes]) -> Sequence[bytes]:
+        """The same headers once: they may be long, and a client's are mostly alike."""
+        if len(self._states) >= MOST_STATES:
+            self._states.clear()
+        key = tuple(tracestates)
+        return self._states.setdefault(key, key)
 
     def run(self, row: dict[str, Any]) -> None:
         """One run of the framework."""
@@ -158,17 +168,14 @@ class Recorder:
 
 
 def _surely_asks(traceparents: Sequence[bytes], tracestates: Sequence[bytes]) -> bool:
-    """Whether they look as almost all do that ask: one of each at most, of level 1, sampled and nothing more."""
+    """Whether they look as almost all do that ask: one of each at most, of level 1, sampled and nothing more, and no
+    state that is long: each of these is kept by itself."""
     return (
         len(traceparents) == 1
         and traceparents[0][_FLAGS_AT:] == _SAMPLED
-        and (not tracestates or (len(tracestates) == 1 and len(tracestates[0]) <= MOST_BYTES))
+        and traceparents[0].startswith(_LEVEL)
+        and (not tracestates or (len(tracestates) == 1 and len(tracestates[0]) <= USUAL_STATE_BYTES))
     )
-
-
-def _headers_of(context: TraceContext) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """What reads as that context, and is no longer than it needs to be."""
-    return [str(context).encode()], [context.state.encode()] if context.state else []
 
 
 def _named(context: TraceContext, kept: _Kept) -> dict[str, Any]:

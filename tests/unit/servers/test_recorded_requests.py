@@ -16,6 +16,8 @@ from inferbench_tasks.servers.tracing import Recorder
 
 ID, SPAN = b"a" * 32, b"b" * 16
 PLAIN = b"00-%s-%s-01" % (ID, SPAN)
+#: Eight entries of 256 bytes with their commas, less the last one's.
+LONG = b",".join(b"k%d=%s" % (n, b"v" * 252) for n in range(8)).ljust(2048, b"v")
 #: Headers ``traceparent`` and ``tracestate`` of a request each: usual ones, rare ones, and what is none.
 HEADERS: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = {
     "plain": ([PLAIN], []),
@@ -24,6 +26,8 @@ HEADERS: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = {
     "with a state that is none": ([PLAIN], [b"=;,"]),
     "with states that are none": ([PLAIN], [b"a=1", b"a=2"]),
     "with a state that is too long": ([PLAIN], [b"a=1," * 2000]),
+    "with a long state": ([PLAIN], [b"a=" + b"1" * 200]),
+    "with two states, as long as they may be": ([PLAIN], [LONG, LONG.replace(b"k", b"l")]),
     "with other flags": ([b"00-%s-%s-03" % (ID, SPAN)], [b"a=1"]),
     "of a later level": ([b"cc-%s-%s-01-more" % (ID, SPAN)], [b"a=1"]),
     "of a later level, as long": ([b"cc-%s-%s-01" % (ID, SPAN)], []),
@@ -96,3 +100,17 @@ def test_what_finds_no_room_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
     told = told_of(tmp_path, [HEADERS[name] for name in names])
     assert [row["rows"] for row in told["requests"]] == [1, 3]
     assert (told["lost"], told["ignored"]) == (2, 1)
+
+
+def test_long_states_that_are_alike_are_kept_once(tmp_path: Path) -> None:
+    """Each request's own would be hundreds of megabytes of a server that is measured; of many different ones at a time
+    so many are."""
+    recorder = Recorder(tmp_path / "told.json", framework=False)
+    states = [b"a=" + bytes([97 + n % 3]) * 200 for n in range(300)]
+    for state in states:
+        execution = Execution({}, 1, lambda _: None, 40, None, None, 1, 2, 3, 4, Batch(0, 1, 1))
+        recorder.request([PLAIN], (10, 20, 30, 60, 70), execution, [bytes(state)])
+    assert len({id(kept[1]) for kept in recorder._requests}) == 3
+    recorder.write([])
+    told = json.loads((tmp_path / "told.json").read_bytes())
+    assert [row["tracestate"] for row in told["requests"]] == [state.decode() for state in states]
