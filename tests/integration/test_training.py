@@ -35,6 +35,7 @@ from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stages import generate, train
+from inferbench_tasks.training.stages.generate import LeftOut
 from tests.report_page import charts_of
 from tests.training_jobs import NETWORKS, small_job
 
@@ -250,7 +251,8 @@ def test_a_module_of_the_users_is_tried_where_it_reaches_nothing(tmp_path: Path,
     ctx = Context(data_dir=data_dir, base_dir=tmp_path)
     spec = TrainingJob.model_validate(document)
     made = perform(generate, generate.Input(run_id="x.000", job_id="x", job=spec), ctx)
-    assert made.samples == 16 and made.left_out == {"broken": 0, "named": [], "others": 0, "classes": 2}
+    assert made.samples == 16
+    assert made.left_out == LeftOut(broken=0, named=[], others=0, classes=2)
     document["model"] = {**spec.model.model_dump(), "factory": "steals"}
     spec = TrainingJob.model_validate(document)
     with pytest.raises(InputError, match="line 7: PermissionError"):

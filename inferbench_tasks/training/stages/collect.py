@@ -91,10 +91,10 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     if second is not None:
         proof["warnings"] += warnings(second.link, "training", "exchange")
-    left_out = inp.generate.left_out or {}
-    if left_out.get("broken"):
-        named = "; ".join(left_out["named"])
-        proof["warnings"].append(f"{left_out['broken']} image(s) of the folder were left out: {named}")
+    left_out = inp.generate.left_out
+    if left_out and left_out.broken:
+        named = "; ".join(left_out.named)
+        proof["warnings"].append(f"{left_out.broken} image(s) of the folder were left out: {named}")
     brought = inp.generate.files is not None and inp.generate.files.brought
     if brought and job.data.where == "disk":
         proof["warnings"].append(BROUGHT)
@@ -128,7 +128,7 @@ def run(inp: Input, ctx: Context) -> Output:
         data={
             **job.data.model_dump(mode="json"),
             "samples": inp.generate.samples,
-            **({"left_out": left_out} if left_out else {}),
+            **({"left_out": left_out.model_dump()} if left_out else {}),
             **({"brought": True} if brought else {}),
         },
         loader=job.loader.model_dump(mode="json"),

@@ -31,17 +31,25 @@ class Input(JobInput):
     job: TrainingJob
 
 
+class LeftOut(Handle):
+    """What of the user's folder nobody trains on; the fields of ``training.folder.Chosen.left_out``."""
+
+    broken: int
+    named: list[str]
+    others: int
+    classes: int
+
+
 class Output(Handle):
     """``images_path``: samples as the network takes them as an npy file, the folder of JPEG files, or the list of
-    ``files``, the user's images; ``labels_path``: ``n`` int64. ``left_out``: of the user's folder, see
-    ``training.folder``.
+    ``files``, the user's images; ``labels_path``: ``n`` int64. ``left_out``: of the user's folder.
     ``module_folder``: the copy of the user's module.
     """
 
     images_path: LocatedPath
     labels_path: LocatedPath
     samples: int
-    left_out: dict[str, Any] | None = None
+    left_out: LeftOut | None = None
     module_folder: LocatedPath | None = None
     files: LocatedFiles | None = None
 
@@ -81,7 +89,7 @@ def run(inp: Input, ctx: Context) -> Output:
         images_path=str(images_path),
         labels_path=str(labels_path),
         samples=len(labels),
-        left_out=left_out,
+        left_out=None if left_out is None else LeftOut.model_validate(left_out),
         module_folder=_module(job, folder, ctx),
         files=files,
     )
