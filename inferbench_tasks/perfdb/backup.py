@@ -22,7 +22,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from inferbench_tasks.errors import InputError, PerfDBError, StorageError
-from inferbench_tasks.perfdb import indexes
+from inferbench_tasks.perfdb import deletions, indexes
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -31,6 +31,9 @@ FORM = "inferbench-perfdb-1"
 #: The cluster as it is at this moment, which its workers and its scheduler write anew all the time: it belongs to the
 #: system that runs, so a backup has none of it, and a system that runs already counts as empty.
 MOMENTARY = frozenset({"devices", "waiting_jobs", "hosts", "leader", "links"})
+#: In no archive, and of none restored: deletions that were killed are of the results that were there, and would take
+#: those that are there again. A database that holds some is not empty.
+NOT_KEPT = MOMENTARY | {deletions.COLLECTION}
 #: Documents and bytes written at once.
 BATCH, BATCH_BYTES = 1000, 16 << 20
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
@@ -47,7 +50,7 @@ def backup(db: PerfDB, path: Path) -> dict[str, int]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(partial, "w:gz", compresslevel=3) as archive:
-            for name in _names(db):
+            for name in _names(db, NOT_KEPT):
                 with tempfile.TemporaryFile(dir=path.parent) as spool:
                     members[name] = _dump(db, name, spool)
                     spool.seek(0)
@@ -69,7 +72,7 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
     Raises InputError where the database holds documents already or the file is no such archive, and
     PerfDBError where the archive is damaged; in both cases nothing was written.
     """
-    counts = {name: db.collection(name).estimated_document_count() for name in _names(db)}
+    counts = {name: db.collection(name).estimated_document_count() for name in _names(db, MOMENTARY)}
     if full := {name: count for name, count in counts.items() if count}:
         raise InputError(
             f"The PerfDB is not empty ({', '.join(f'{n}: {c}' for n, c in full.items())}); restore into an "
@@ -81,7 +84,7 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
             members = {
                 name: manifest["members"][name]
                 for name in sorted(manifest["members"], key=_turn)
-                if name not in MOMENTARY
+                if name not in NOT_KEPT
             }
             for name, member in members.items():
                 written = _load(db, name, _member(archive, f"{name}.bson", path))
@@ -95,10 +98,10 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
     return {name: member["documents"] for name, member in members.items()}
 
 
-def _names(db: PerfDB) -> list[str]:
+def _names(db: PerfDB, without: frozenset[str]) -> list[str]:
     """Results first, the files that they name last."""
     names = db.retrying(db.collection("results").database.list_collection_names, "listing the collections")
-    kept_names = [name for name in names if not name.startswith("system.") and name not in MOMENTARY]
+    kept_names = [name for name in names if not name.startswith("system.") and name not in without]
     return sorted(kept_names, key=lambda name: (name.startswith("fs."), name))
 
 

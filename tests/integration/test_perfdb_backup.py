@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +17,7 @@ from inferbench_tasks.cluster.links import LINKS
 from inferbench_tasks.cluster.store import DEVICES, WAITING, Cluster
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import backup as module
-from inferbench_tasks.perfdb import clients
+from inferbench_tasks.perfdb import clients, deletions
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.backup import MOMENTARY, backup, restore
 from inferbench_tasks.perfdb.store import PerfDB
@@ -114,6 +115,44 @@ def test_a_damaged_archive_writes_nothing(
             assert empty.count_results() == 0
     finally:
         clients.client(uri).drop_database(name)
+
+
+@pytest.mark.parametrize("by_a_version_before", [False, True])
+def test_what_is_restored_stays_though_its_deletion_was_killed(
+    by_a_version_before: bool,
+    perfdb: PerfDB,
+    perfdb_server: str,
+    tmp_path: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A deletion that was begun before the backup is in no archive, or of none restored; a database with such deletions
+    is not empty."""
+    perfdb.save_result(result("run-1"))
+    (raw,) = perfdb.collection("results").find()
+    begun: dict[str, Any] = {
+        "_id": f"results/{raw['_id']}", "collection": "results", "document": raw["_id"], "run_id": "run-1",
+        "attempt": 1, "files": [], "remedies": [], "begun_at": perfdb.now() - timedelta(days=1),
+    }  # fmt: skip
+    perfdb.collection(deletions.COLLECTION).insert_one(begun)
+    with monkeypatch.context() as patch:
+        if by_a_version_before:
+            patch.setattr(module, "NOT_KEPT", MOMENTARY)
+        counts = backup(perfdb, tmp_path / "perfdb.tar.gz")
+    assert (deletions.COLLECTION in counts) is by_a_version_before
+    uri = with_database(perfdb_server, "inferbench_test_begun")
+    clients.client(uri).drop_database("inferbench_test_begun")
+    try:
+        with PerfDB.connect(uri, data_dir) as empty:
+            empty.collection(deletions.COLLECTION).insert_one(begun)
+            with pytest.raises(InputError, match="not empty .deletions: 1"):
+                restore(empty, tmp_path / "perfdb.tar.gz")
+            empty.collection(deletions.COLLECTION).delete_many({})
+            assert deletions.COLLECTION not in restore(empty, tmp_path / "perfdb.tar.gz")
+            files_left(empty, dry_run=False)
+            assert empty.get_result("run-1") == perfdb.get_result("run-1")
+    finally:
+        clients.client(uri).drop_database("inferbench_test_begun")
 
 
 def test_a_running_system_can_be_restored_into(
