@@ -2,7 +2,8 @@
 
 A result goes before its files, so that none ever names what is not there; who then knows of the files is the document
 of the deletion (collection ``deletions``), which goes last. What was killed in between ends when it is asked for again,
-and by the next cleaning (``upkeep.clean``).
+and by the next cleaning (``upkeep.clean``). Of the files that a result names those go that were stored for its run:
+parts of it may come from a stranger's process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from bson import ObjectId
 from pymongo.collection import Collection
 
 from inferbench_tasks.perfdb.files import Files
@@ -20,6 +22,7 @@ from inferbench_tasks.perfdb.values import attachments_of, to_plain
 
 T = TypeVar("T")
 COLLECTION = "deletions"
+REMEDIES = "verified_remedies"
 #: Where results lie whose files, and themselves, are deleted.
 OF_RESULTS = ("results", "trainings")
 #: A deletion takes seconds; one that began so long ago was killed.
@@ -50,13 +53,13 @@ def delete(db: Database, run_id: str) -> int:
         _write_down(db, one)
     for begun in _begun(db, {"run_id": run_id}):
         end(db, begun)
-    _forget_remedies(db, run_id)
+    _forget_remedies(db, _remedies_of(run_id))
     return len(found)
 
 
 def killed(db: Database, older_than_s: float = KILLED_S) -> list[dict[str, Any]]:
     """The deletions that began so long ago, by PerfDB's clock, and never ended: ``run_id``, ``attempt``, ``files``
-    (ids), ``begun_at``.
+    and ``remedies`` (ids), ``begun_at``.
     """
     return _begun(db, {"begun_at": {"$lt": db.now() - timedelta(seconds=older_than_s)}})
 
@@ -74,8 +77,11 @@ def end(db: Database, begun: dict[str, Any]) -> None:
 
     db.retrying(remove_document, f"deleting of {begun['collection']}")
     for file in begun["files"]:
-        db.files.delete(file)
-    _forget_remedies(db, begun["run_id"])
+        if ObjectId.is_valid(file):  # a version before wrote down whatever a result named
+            db.files.delete_of(file, begun["run_id"])
+    # A new result of the same run may have new ones, under the same ids.
+    of_old = {"_id": {"$in": begun.get("remedies", [])}, "created_at": {"$not": {"$gt": begun["begun_at"]}}}
+    _forget_remedies(db, of_old)
     db.retrying(lambda: db.collection(COLLECTION).delete_one({"_id": begun["_id"]}), "ending a deletion")
 
 
@@ -85,6 +91,10 @@ def _of_run(db: Database, collection: str, run_id: str) -> Iterator[dict[str, An
         lambda: list(db.collection(collection).find({"run_id": run_id}, sort=[("attempt", 1)])),
         f"finding {collection} to delete",
     )
+    remedies = db.retrying(
+        lambda: [each["_id"] for each in db.collection(REMEDIES).find(_remedies_of(run_id), {"_id": 1})],
+        "finding remedies to delete",
+    )
     for document in documents:
         yield {
             "_id": f"{collection}/{document['_id']}",
@@ -93,6 +103,7 @@ def _of_run(db: Database, collection: str, run_id: str) -> Iterator[dict[str, An
             "run_id": run_id,
             "attempt": document["attempt"],
             "files": list(attachments_of(to_plain(document))),
+            "remedies": remedies,
         }
 
 
@@ -113,8 +124,9 @@ def _begun(db: Database, where: dict[str, Any]) -> list[dict[str, Any]]:
     )
 
 
-def _forget_remedies(db: Database, run_id: str) -> None:
-    where = {"$or": [{"run": run_id}, {"remedied": run_id}]}
-    db.retrying(
-        lambda: db.collection("verified_remedies").delete_many(where), "deleting of verified_remedies"
-    )
+def _remedies_of(run_id: str) -> dict[str, Any]:
+    return {"$or": [{"run": run_id}, {"remedied": run_id}]}
+
+
+def _forget_remedies(db: Database, where: dict[str, Any]) -> None:
+    db.retrying(lambda: db.collection(REMEDIES).delete_many(where), f"deleting of {REMEDIES}")

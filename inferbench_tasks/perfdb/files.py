@@ -151,6 +151,24 @@ class Files:
 
         self._session.retrying(remove, f"deleting file {file_id}")
 
+    def delete_of(self, file_id: str, run_id: str, attempt: int | None = None) -> bool:
+        """Remove a file that was stored with this run's id (and as this attempt's, where one is named); False where
+        there is none: another's stays, whoever names it. Raises InputError for what is no id.
+        """
+        whose = {"metadata.run_id": run_id, **({} if attempt is None else {"metadata.attempt": attempt})}
+        one = {"_id": _object_id(file_id), **whose}
+
+        def remove() -> bool:
+            database = self._session.database()
+            if database["fs.files"].find_one(one, {"_id": 1}) is None:
+                return False
+            # The entry last, which says whose the content is: what is killed in between can be repeated.
+            database["fs.chunks"].delete_many({"files_id": one["_id"]})
+            database["fs.files"].delete_one(one)
+            return True
+
+        return self._session.retrying(remove, f"deleting file {file_id}")
+
     def delete_unfinished(self, older_than_s: float) -> int:
         """Remove what storing left behind that never ended (its process was killed); of how many files.
 
@@ -190,7 +208,7 @@ class Files:
 def _object_id(file_id: str) -> ObjectId:
     try:
         return ObjectId(file_id)
-    except InvalidId as error:
+    except (InvalidId, TypeError) as error:
         raise InputError(f"{file_id!r} is no id of a file in PerfDB (24 hex digits).") from error
 
 

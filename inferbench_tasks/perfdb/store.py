@@ -219,7 +219,7 @@ class PerfDB(Lifecycle):
         It is dated by PerfDB's clock, unless its ``created_at`` was named.
 
         ``lease``: what the stage works under (``Context.lease``), None where nobody leases devices. Once it is lost
-        nothing is written, the files that the result names are removed, and LeaseLostError is raised.
+        nothing is written, the files of this attempt that the result names are removed, and LeaseLostError is raised.
         """
         if (existing := self._known(document)) is not None:
             self._require_same(existing, document, samples_path)
@@ -248,7 +248,7 @@ class PerfDB(Lifecycle):
             if not written:
                 for file in attachments_of(values):
                     with contextlib.suppress(PerfDBError):  # what is told is the lease
-                        self.files.delete(file)
+                        self.files.delete_of(file, document.run_id, document.attempt)
                 raise
         if not written:
             existing = self._known(document)

@@ -34,10 +34,15 @@ class Attachment(BaseModel):
 
 
 def attachments_of(value: Any) -> Iterator[str]:
-    """The ids of the files of PerfDB that a result names, wherever: raw samples, monitors, answers, spans."""
+    """The ids of the files of PerfDB that a result names, wherever: raw samples, monitors, answers, spans.
+
+    Parts of a result may come from a stranger's process: what is no id is left out, and an id may be of a file of
+    others (``Files.delete_of``).
+    """
     if isinstance(value, dict):
         if value.keys() == Attachment.model_fields.keys():
-            yield value["id"]
+            if isinstance(value["id"], str) and ObjectId.is_valid(value["id"]):
+                yield value["id"]
         else:
             for each in value.values():
                 yield from attachments_of(each)

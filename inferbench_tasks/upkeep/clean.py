@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -122,12 +123,10 @@ def files_left(db: PerfDB, *, dry_run: bool) -> list[Outcome]:
     outcomes = []
     now = db.now()
     for begun in deletions.killed(db):
-        if not dry_run:
-            deletions.end(db, begun)
-            log.info("ended the deletion of run_id=%s attempt=%s", begun["run_id"], begun["attempt"])
+        kept = "" if dry_run else _ended(db, begun)
         age_s = (now - begun["begun_at"]).total_seconds()
-        path = Path(begun["run_id"], f"attempt {begun['attempt']}")
-        outcomes.append(Outcome("perfdb", path, 0, age_s, "the deletion of its result was killed"))
+        path = Path(str(begun.get("run_id")), f"attempt {begun.get('attempt')}")
+        outcomes.append(Outcome("perfdb", path, 0, age_s, "the deletion of its result was killed", kept))
     for file in unnamed(db):
         if not dry_run:
             db.files.delete(file.id)
@@ -137,6 +136,21 @@ def files_left(db: PerfDB, *, dry_run: bool) -> list[Outcome]:
     if not dry_run:
         db.files.delete_unfinished(YOUNG_FILE_S)
     return outcomes
+
+
+def _ended(db: PerfDB, begun: dict[str, Any]) -> str:
+    """Why a killed deletion could not be ended, which keeps no other from it; empty where it was."""
+    try:
+        deletions.end(db, begun)
+    except InferBenchError as error:
+        kept = f"it can't be ended: {error}"
+    except (LookupError, TypeError) as error:
+        kept = f"it can't be ended, for what was written down of it is damaged: {error!r}"
+    else:
+        log.info("ended the deletion of run_id=%s attempt=%s", begun["run_id"], begun["attempt"])
+        return ""
+    log.warning("stays deletion=%s: %s", begun["_id"], kept)
+    return kept
 
 
 def excess(entries: Sequence[Entry], keep: Keep, now_s: float, unstored: bool = False) -> list[Past]:

@@ -148,3 +148,79 @@ def test_a_deletion_takes_no_result_that_was_written_since(perfdb: PerfDB) -> No
     )
     clean(settings.data_dir(), perfdb)
     assert [each.attempt for each in perfdb.find_results({"run_id": RUN})] == [1]
+
+
+def named_by_a_stranger(file_id: object) -> dict[str, object]:
+    """What an answer of a process that is not ours can put into a result: it looks like a file of PerfDB."""
+    return {"id": file_id, "name": "spans.parquet", "sha256": "0" * 64, "bytes": 1}
+
+
+def pass_an_hour(db: PerfDB) -> None:
+    """For all deletions that were killed."""
+    past = {"$set": {"begun_at": db.now() - timedelta(hours=1)}}
+    db.collection(deletions.COLLECTION).update_many({}, past)
+
+
+def test_a_result_takes_no_file_of_others_with_it(perfdb: PerfDB) -> None:
+    """Another run's file, a model's and an invocation's stay, though a deleted result names them beside its own."""
+    others = [
+        perfdb.files.put(b"a victim's", "spans.parquet", run_id="victim.000", attempt=1),
+        perfdb.files.put(b"a model's", "model.onnx", model="m", digest="d"),
+        perfdb.files.put(b"an artifact", "report.html", invocation_id="goes"),
+    ]
+    own = perfdb.files.put(b"own", "monitors.parquet", run_id=RUN, attempt=1)
+    left_out = {"named": [named_by_a_stranger(file.id) for file in others]}
+    perfdb.save_result(result(RUN, extensions={"left_out": left_out, "monitors": own.model_dump()}))
+    assert perfdb.delete_result(RUN) == 1
+    assert [perfdb.files.get(file) for file in others] == [b"a victim's", b"a model's", b"an artifact"]
+    assert perfdb.sizes()["files"] == len(others)
+    assert perfdb.collection(deletions.COLLECTION).count_documents({}) == 0
+
+
+@pytest.mark.parametrize("file_id", ["x", 5, None, ["x"], {"x": 1}, "g" * 24])
+def test_what_is_no_id_of_a_file_keeps_no_deletion_from_its_end(perfdb: PerfDB, file_id: object) -> None:
+    """Neither where a result names it, nor where a version before wrote it down."""
+    perfdb.save_result(result(RUN, extensions={"left_out": named_by_a_stranger(file_id)}))
+    with killed_before(1), pytest.raises(Killed):
+        perfdb.delete_result(RUN)
+    (begun,) = perfdb.collection(deletions.COLLECTION).find()
+    assert begun["files"] == []
+    perfdb.collection(deletions.COLLECTION).update_one({}, {"$set": {"files": [file_id]}})
+    pass_an_hour(perfdb)
+    clean(settings.data_dir(), perfdb)
+    assert perfdb.find_results({"run_id": RUN}) == []
+    assert perfdb.collection(deletions.COLLECTION).count_documents({}) == 0
+
+
+def test_a_deletion_that_can_not_be_ended_keeps_no_other_from_it(perfdb: PerfDB) -> None:
+    """A cleaning tells that it stays, and ends those behind it."""
+    fill(perfdb)
+    damaged = {"_id": "damaged", "run_id": "damaged.000", "attempt": 1, "begun_at": perfdb.now()}
+    perfdb.collection(deletions.COLLECTION).insert_one(damaged)
+    with killed_before(2), pytest.raises(Killed):
+        perfdb.delete_result(RUN)
+    pass_an_hour(perfdb)
+    told = {outcome.path.parts[0]: outcome.kept for outcome in clean(settings.data_dir(), perfdb)}
+    assert "damaged" in told["damaged.000"] and told[RUN] == ""
+    assert [each["_id"] for each in perfdb.collection(deletions.COLLECTION).find()] == ["damaged"]
+    perfdb.collection(deletions.COLLECTION).delete_many({})
+    require_only_the_other(perfdb)
+
+
+def test_a_killed_deletion_takes_no_remedies_of_a_new_result(perfdb: PerfDB) -> None:
+    """Those of the old result go; those that were run since stay, also where they took the place of old ones."""
+    perfdb.save_result(result(RUN))
+    remedies = perfdb.collection("verified_remedies")
+    for key in ("goes", "again"):
+        remedies.insert_one({"_id": key, "run": RUN, "created_at": perfdb.now()})  # type: ignore[dict-item]
+    with killed_before(3), pytest.raises(Killed):
+        perfdb.delete_result(RUN)
+    pass_an_hour(perfdb)
+    begun_at = perfdb.now() - timedelta(hours=1)
+    remedies.update_one({"_id": "goes"}, {"$set": {"created_at": begun_at - timedelta(hours=1)}})
+    perfdb.save_result(result(RUN))
+    remedies.replace_one({"_id": "again"}, {"run": RUN, "created_at": perfdb.now()})
+    remedies.insert_one({"_id": "new", "run": RUN, "created_at": perfdb.now()})  # type: ignore[dict-item]
+    clean(settings.data_dir(), perfdb)
+    assert sorted(each["_id"] for each in remedies.find()) == ["again", "new"]
+    assert len(perfdb.find_results({"run_id": RUN})) == 1

@@ -87,17 +87,24 @@ def test_who_holds_the_lease_stores_and_who_lost_it_does_not(
     names: tuple[str, ...], perfdb: PerfDB, cluster: Cluster, tmp_path: Path
 ) -> None:
     """The same devices granted to the same job again: its first life is refused, and leaves no file, of those either
-    that its result names; its second life stores."""
+    that its result names, but those of other attempts and runs; its second life stores."""
     raw, first = samples(tmp_path / "s.parquet"), granted(cluster, *names)
     lost(cluster, *names)
     second = granted(cluster, *names)
-    named = {"monitors": perfdb.files.put(b"rows", "monitors.parquet").model_dump()}
+    about: list[dict[str, Any]] = [
+        {"run_id": "run-1", "attempt": 1},
+        {"run_id": "run-1", "attempt": 0},
+        {"run_id": "run-2", "attempt": 1},
+    ]
+    files = [perfdb.files.put(b"rows", "monitors.parquet", **one) for one in about]
+    named = {"monitors": [file.model_dump() for file in files]}
     with pytest.raises(LeaseLostError, match=f"does not hold {', '.join(names)} any more"):
         perfdb.save_result(result(extensions=named), raw, first)
-    assert stored(perfdb) == [] and perfdb.sizes()["files"] == 0
+    assert stored(perfdb) == [] and perfdb.sizes()["files"] == 2
+    assert [perfdb.files.get(file) for file in files[1:]] == [b"rows"] * 2
     assert perfdb.save_result(result(attempt=2), raw, second)
     assert not perfdb.save_result(result(attempt=2), raw, second)
-    assert stored(perfdb) == [("run-1", 2)] and perfdb.sizes()["files"] == 1
+    assert stored(perfdb) == [("run-1", 2)] and perfdb.sizes()["files"] == 3
     lease = Fence(names[0], JOB).enter(perfdb).lease
     assert lease == second
 
