@@ -212,7 +212,7 @@ def test_a_killed_deletion_takes_no_remedies_of_a_new_result(perfdb: PerfDB) -> 
     perfdb.save_result(result(RUN))
     remedies = perfdb.collection("verified_remedies")
     for key in ("goes", "again"):
-        remedies.insert_one({"_id": key, "run": RUN, "created_at": perfdb.now()})  # type: ignore[dict-item]
+        remedies.insert_one({"_id": key, "run": RUN, "created_at": perfdb.now()})
     with killed_before(3), pytest.raises(Killed):
         perfdb.delete_result(RUN)
     pass_an_hour(perfdb)
@@ -220,7 +220,7 @@ def test_a_killed_deletion_takes_no_remedies_of_a_new_result(perfdb: PerfDB) -> 
     remedies.update_one({"_id": "goes"}, {"$set": {"created_at": begun_at - timedelta(hours=1)}})
     perfdb.save_result(result(RUN))
     remedies.replace_one({"_id": "again"}, {"run": RUN, "created_at": perfdb.now()})
-    remedies.insert_one({"_id": "new", "run": RUN, "created_at": perfdb.now()})  # type: ignore[dict-item]
+    remedies.insert_one({"_id": "new", "run": RUN, "created_at": perfdb.now()})
     clean(settings.data_dir(), perfdb)
     assert sorted(each["_id"] for each in remedies.find()) == ["again", "new"]
     assert len(perfdb.find_results({"run_id": RUN})) == 1
