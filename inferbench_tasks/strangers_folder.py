@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal
 
+from inferbench_tasks.folder_tree import MOST_DEEP, Found, remove_tree, shown, walked
+
 _MODES = {
     "rb": os.O_RDONLY,
     "ab": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
@@ -31,6 +33,8 @@ _NO_FILE = "no plain file stands there but a pipe, a device or a folder"
 _TWO_NAMES = "the file there has another name elsewhere (a hard link), and is not written"
 #: What ranks, servers and children tell in one file is far smaller.
 MOST_BYTES = 256 << 20
+#: How much of what was removed is named; the rest is counted.
+_MOST_TOLD = 100
 
 
 def opened(path: Path, mode: Literal["rb", "ab", "wb"] = "rb", *, within: Path | None = None) -> IO[bytes]:
@@ -74,27 +78,49 @@ def end_of(path: Path, most_bytes: int = 16_384, *, within: Path | None = None) 
 
 
 def cleared(folder: Path) -> list[str]:
-    """Remove whatever lies below it and is neither a folder nor a plain file, once nobody writes there any more; what
-    that was, in words. OSError where it can't be.
+    """Remove whatever lies below it and is neither a folder nor a plain file, or a folder too deep, once nobody writes
+    there any more; what that was, in words. OSError where the folder is a link, and where something can't be removed:
+    all else is, before.
     """
-    found = [*not_plain(folder)]
-    for path, _ in found:
-        path.unlink(missing_ok=True)
-    return [f"{what} at {path}" for path, what in found]
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, _LINK, str(folder))
+    told: list[str] = []
+    errors: list[OSError] = []
+    count = 0
+    for found in walked(folder, follow=False, failed=errors.append):
+        if not (what := _strange(found)):
+            continue
+        try:
+            if found.too_deep:
+                remove_tree(found.name, dir_fd=found.folder)
+            else:
+                os.unlink(found.name, dir_fd=found.folder)
+        except OSError as error:
+            errors.append(OSError(error.errno, error.strerror, shown(found.path)))
+        count += 1
+        if len(told) < _MOST_TOLD:
+            told.append(f"{what} at {shown(found.path)}")
+    if errors:
+        raise errors[0]
+    return told if count == len(told) else [*told, f"{count - len(told):,} more"]
 
 
 def not_plain(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Whatever lies below it and is neither a folder nor a plain file, with what it is. OSError where it can't be
-    looked at.
+    """Whatever lies below it and is neither a folder nor a plain file, with what it is; of a folder too deep nothing
+    below. OSError where it can't be looked at.
     """
-    for root, folders, names in os.walk(folder, onerror=_raise):
-        for name in (*folders, *names):
-            path = Path(root, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                yield path, "a link"
-            elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                yield path, "a pipe, a socket or a device"
+    for found in walked(folder):
+        if what := _strange(found):
+            yield Path(shown(found.path)), what
+
+
+def _strange(found: Found) -> str:
+    """What it is, where that is neither a folder nor a plain file; empty otherwise."""
+    if found.too_deep:
+        return f"folders nested deeper than {MOST_DEEP}"
+    if stat.S_ISLNK(found.mode):
+        return "a link"
+    return "" if stat.S_ISREG(found.mode) or stat.S_ISDIR(found.mode) else "a pipe, a socket or a device"
 
 
 def _opened(path: Path, flags: int, within: Path) -> int:
@@ -130,7 +156,3 @@ def _named(error: OSError, path: Path, texts: dict[int, str]) -> OSError:
     """The error with the whole path, which was opened by its last part alone."""
     number = error.errno or errno.EIO
     return OSError(number, texts.get(number, error.strerror), str(path))
-
-
-def _raise(error: OSError) -> None:
-    raise error

@@ -183,8 +183,8 @@ def _removed(entry: Entry) -> str:
     """Why an entry could not be removed; empty where it was."""
     try:
         kept = entry.remove()
-    except OSError as error:
-        kept = f"it can't be removed: {error.strerror}"
+    except (OSError, RecursionError) as error:  # one that can't be removed keeps no other from it
+        kept = f"it can't be removed: {getattr(error, 'strerror', None) or error}"
     if kept:
         log.info("stays path=%s: %s", entry.path, kept)
     else:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import pytest
 
+from inferbench_tasks.folder_tree import remove_tree
 from inferbench_tasks.strangers_folder import cleared, end_of, not_plain, opened, read
 
 Mode = Literal["rb", "ab", "wb"]
@@ -118,3 +119,72 @@ def test_what_is_not_plain_is_found_wherever_it_lies(folder: Path, secret: Path)
     assert len(said) == 4 and f"a link at {folder / 'above'}" in said
     assert not list(not_plain(folder)) and (folder / "deep" / "plain").read_text() == "x"
     assert secret.read_text() == "not yours"
+
+
+def nested(folder: Path, depth: int) -> None:
+    """So many folders in each other, with a link in the last one: by descriptors, as no path could name them."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d" * 50, dir_fd=here)
+        below = os.open("d" * 50, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.symlink("/etc/passwd", "link", dir_fd=here)
+    os.close(here)
+
+
+def test_folders_too_deep_are_refused_and_removed(folder: Path) -> None:
+    """A thousand of them keep nothing else from being removed; up to 200 are folders as others."""
+    nested(folder, 1500)
+    (folder / "link").symlink_to("gone")
+    (folder / "z").mkdir()
+    nested(folder / "z", 150)
+    assert "folders nested deeper than 200" in {what for _, what in not_plain(folder)}
+    said = cleared(folder)
+    assert sorted(one.split(" at ")[0] for one in said) == [
+        "a link",
+        "a link",
+        "folders nested deeper than 200",
+    ]
+    assert not list(not_plain(folder)) and (folder / "z").is_dir() and cleared(folder) == []
+    remove_tree(folder)
+    assert not folder.exists()
+
+
+def test_what_can_not_be_removed_keeps_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others are gone when the error comes, which names the first that stays."""
+    for name in "abc":
+        (folder / name).symlink_to("gone")
+    unlink = os.unlink
+
+    def refusing(path: str, **kw: int) -> None:
+        if path == "b":
+            raise PermissionError(1, "Operation not permitted", path)
+        unlink(path, **kw)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", refusing)
+        with pytest.raises(PermissionError) as refused:
+            cleared(folder)
+    assert refused.value.filename == str(folder / "b")
+    assert [path.name for path in folder.iterdir()] == ["b"]
+
+
+def test_many_links_are_counted_and_not_all_named(folder: Path) -> None:
+    """The message about them has an end."""
+    for number in range(103):
+        (folder / f"{number}").symlink_to("gone")
+    said = cleared(folder)
+    assert len(said) == 101 and said[-1] == "3 more"
+
+
+def test_a_folder_that_is_a_link_is_not_cleared(folder: Path) -> None:
+    """What is removed would be another's."""
+    other = folder.parent / "other"
+    other.symlink_to(folder)
+    (folder / "link").symlink_to("gone")
+    with pytest.raises(OSError, match="a link stands there"):
+        cleared(other)
+    with pytest.raises(OSError, match="directory|symbolic"):
+        remove_tree(other)
+    assert (folder / "link").is_symlink()

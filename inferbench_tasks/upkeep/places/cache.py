@@ -37,6 +37,8 @@ class Cache(Place):
         root = self.data_dir / "cache"
         for pattern in ("*", f"{_FOREIGN}/*/*"):
             for cache in root.glob(pattern):
+                if pattern.startswith(_FOREIGN) and cache.is_symlink():
+                    continue  # of a stranger's process: what lies elsewhere is not this cache's
                 if cache.is_dir() and cache.name != _FOREIGN:
                     remove_doomed(cache)
                     yield from (
