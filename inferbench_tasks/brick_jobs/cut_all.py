@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks import private
+from inferbench_tasks.brick_jobs.converted import Recorded, converted_model
 from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.facts import BrickFacts, own_networks
 from inferbench_tasks.brick_jobs.inside import decompose
@@ -21,6 +22,7 @@ from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.modelrepo.build import cache_root
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, JobInput
+from inferbench_tasks.stores.holdings import FOLDER as ARTIFACTS
 
 log = logging.getLogger(__name__)
 #: What no network is wanted of, in the folder of a model's run.
@@ -39,8 +41,10 @@ class Found:
     facts: dict[str, BrickFacts] = field(default_factory=dict)
 
 
-def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Found:
-    """Cut each model that was converted; ``stored``: of what there are times. Raises CancelledError."""
+def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str], recorded: Recorded) -> Found:
+    """Cut each model that was converted, as ``recorded`` says; ``stored``: of what there are times. Raises
+    CancelledError.
+    """
     part, found = job.part, Found()
     assert part is not None
     entries = entries_of(job.models)
@@ -49,7 +53,7 @@ def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Fo
             raise CancelledError("Cancelled while cutting.")
         ctx.progress(at, len(entries), f"cutting model {at + 1}")
         try:
-            one = _cut(inp, job, ctx, at, stored | set(found.missing))
+            one = _cut(inp, job, ctx, at, stored | set(found.missing), recorded)
         except CancelledError:
             raise
         except InferBenchError as error:
@@ -65,20 +69,19 @@ def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Fo
     return found
 
 
-def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) -> decompose.Output:
-    from inferbench_tasks.stages.convert import Output as Converted
-
+def _cut(
+    inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str], recorded: Recorded
+) -> decompose.Output:
     part = job.part
     assert part is not None
-    run_id = run_of(inp.run_id, part, "model", at)
-    folder = ctx.run_dir(run_id)
-    try:
-        model = Converted.model_validate_json((folder / "convert.json").read_bytes()).model
-    except FileNotFoundError:
-        raise StageError("it was not converted; see its own run") from None
+    run_id, own_job = run_of(inp.run_id, part, "model", at), serving_job(job, at)
+    if (output := recorded(run_id)) is None:
+        raise StageError("it was not converted; see its own run")
+    cache = cache_root(ctx.data_dir, resolve(own_job.model, ctx.base_dir))
+    model = converted_model(output, ctx.run_dir(run_id), (cache, ctx.data_dir / ARTIFACTS))
     entry = entries_of(job.models)[at]
     one = asked_to_cut(
-        ctx, known, run_id=run_id, job_id=inp.job_id, attempt=inp.attempt, job=serving_job(job, at), model=model,
+        ctx, known, run_id=run_id, job_id=inp.job_id, attempt=inp.attempt, job=own_job, model=model,
         shapes=dict(entry.shapes), at=at, copies=entry.copies, task=entry.task, batch_sizes=job.bricks.batch_sizes,
         granularity=job.bricks.granularity, method=job.measure.method, wholes=job.validate.models == "all",
         runtime=job.bricks.runtime,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.brick_jobs.chosen import Wanted
+from inferbench_tasks.brick_jobs.converted import recorded_by
 from inferbench_tasks.brick_jobs.cut_all import cut_all
 from inferbench_tasks.brick_jobs.cutting import FILE, Cutting, ToMeasure
 from inferbench_tasks.brick_jobs.filling import fill
@@ -64,7 +65,7 @@ def run(inp: Input, ctx: Context) -> Output:
         stored = results.usable(reuse) if reuse else set()
         if ctx.leases and not stored:  # whatever the bricks are, they are to be timed
             require_device(db, job, here)
-        found = cut_all(inp, job, ctx, stored)
+        found = cut_all(inp, job, ctx, stored, recorded_by(db))
         results.put_cuts(found.cuts, found.facts.values())
         if ctx.leases and found.missing:
             require_device(db, job, here)

@@ -111,6 +111,7 @@ def found(tmp_path: Path, killed: str) -> Found:
 
     ctx = Context(data_dir=data, base_dir=base, progress=progress, run_stage=perform)
     spec = TensorSpec(name="x", dtype="float32", shape=(4,))
+    outputs: dict[str, dict[str, Any]] = {}
     for at, (name, make) in enumerate(MODELS.items()):
         folder = ctx.run_dir(f"i.{at:03d}")
         plain(base / f"{name}.onnx", victim)  # what was looked at
@@ -122,8 +123,8 @@ def found(tmp_path: Path, killed: str) -> Found:
         converted = Converted(
             model=model, difference_ratio=0.0, tolerance_ratio=0.0, accuracy_ratio=None, cached=True
         )
-        (folder / "convert.json").write_text(converted.model_dump_json())
-    return cut_all(inp, inp.job, ctx, set())
+        outputs[f"i.{at:03d}"] = converted.model_dump(mode="json")
+    return cut_all(inp, inp.job, ctx, set(), outputs.get)
 
 
 def test_what_one_model_does_to_itself_the_others_do_not_notice(tmp_path: Path) -> None:
