@@ -94,6 +94,9 @@ class _Own:
             raise self.refused(files.at or files.home, "a place on a host, which it knows nothing of")
         self.require(files.listing)
         self.require(files.folder)
+        if not files.listing_sha256 or files.listing_bytes <= 0:
+            # So it is only of before that was told; with none it might be another list by the time that it is read.
+            raise self.refused(files.listing, "a list without its SHA-256")
         try:
             names = files.names
         except (OSError, StorageError) as error:

@@ -36,6 +36,7 @@ from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.running import messages
 from inferbench_tasks.running.delivery import delivered
 from inferbench_tasks.running.place import Place, fetch_data, install
 from inferbench_tasks.sandbox import bytecode, group, limits
@@ -167,18 +168,17 @@ class _Child:
                 stderr=log_file,
                 env=env,
                 start_new_session=True,
-                text=True,
             )
         step_back(self._process.pid)
         limits.first_to_go(self._process.pid)
         self._watch = sandbox.Watch(self._process.pid, self._uid, (*place.fills, Path(self._scratch.path)))
-        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._lines: SimpleQueue[messages.Message | None] = SimpleQueue()
         threading.Thread(target=self._read, name="stage-child-reader", daemon=True).start()
 
     def _read(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            self._lines.put(line)
+        for message in messages.told(self._process.stdout):
+            self._lines.put(message)
         self._lines.put(None)
 
     def alive(self) -> bool:
@@ -197,7 +197,7 @@ class _Child:
         assert self._process.stdin
         self.orders += 1
         try:
-            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.write((json.dumps(order) + "\n").encode())
             self._process.stdin.flush()
         except BrokenPipeError:
             return None
@@ -214,17 +214,17 @@ class _Child:
                 if reason := self._watch.excess():
                     raise StageError(f"{stage}: its process {reason}")
             try:
-                line = self._lines.get(timeout=POLL_S)
+                message = self._lines.get(timeout=POLL_S)
             except Empty:
                 continue
-            if line is None:
+            if message is None:
                 return None
-            message: dict[str, Any] = json.loads(line)
-            if "progress" not in message:
-                bytecode.write(message.pop("lacking", []))
-                return message
-            amount, total, text = message["progress"]
-            ctx.progress(amount, total, text)
+            if isinstance(message, str):
+                raise StageError(f"{stage}: its process said what no stage says: {message}")
+            if isinstance(message, messages.Answer):
+                bytecode.write(message.lacking)
+                return message.document
+            ctx.progress(message.amount, message.total, message.text)
 
     def end(self) -> int:
         """End it with everything it started; its exit code, negative for a signal that had ended it before."""

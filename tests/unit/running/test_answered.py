@@ -140,6 +140,13 @@ def test_a_list_of_elsewhere_or_that_was_changed_is_refused(ctx: Context, tmp_pa
         look(ctx, output)
 
 
+@pytest.mark.parametrize("change", [{"listing_sha256": ""}, {"listing_bytes": 0}, {"listing_bytes": -1}])
+def test_a_list_has_its_digest(change: dict[str, Any], ctx: Context) -> None:
+    """Without, it could be changed once it was looked at: only what was kept before that was told has none."""
+    with pytest.raises(StageError, match="a list without its SHA-256"):
+        look(ctx, made(ctx, files=change))
+
+
 @pytest.mark.parametrize("what", ["missing", "link", "pipe", "folder link", "folder", "out"])
 def test_each_image_is_a_plain_file_of_its_folder(what: str, ctx: Context, tmp_path: Path) -> None:
     """The error says which is not."""
