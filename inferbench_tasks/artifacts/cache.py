@@ -25,6 +25,8 @@ from typing import Any
 from filelock import FileLock
 
 from inferbench_tasks.errors import StorageError
+from inferbench_tasks.folder_tree import remove_tree
+from inferbench_tasks.strangers_folder import read
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,11 @@ MANIFEST = "entry.json"
 _SETTLED_NS = 2_000_000_000
 #: Where less is left after something failed, it failed for want of space, whatever a library said of it.
 _FULL_BYTES = 1 << 20
+#: What ``read`` says of a link, a pipe, a folder and of a file without end, or a walk of endless
+#: folders: a stranger's process put it there.
+_NO_PLAIN_FILE = (
+    errno.ELOOP, errno.EINVAL, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EFBIG, errno.ENAMETOOLONG,
+)  # fmt: skip
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -105,20 +112,29 @@ class ArtifactCache:
         """The whole and unchanged entry of these settings, or None."""
         folder = self.root / key_of(settings)
         try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
+            manifest = json.loads(read(folder / MANIFEST, within=self.root))
             recorded, facts = manifest["files"], manifest["facts"]
+            if not isinstance(recorded, dict) or not isinstance(facts, dict):
+                raise TypeError(f"{MANIFEST} has other fields")
+            present = _digests(folder)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
+        except OSError as error:
+            if error.errno not in _NO_PLAIN_FILE:
+                raise
+            log.warning("a cache entry is none; it is made again entry=%s: %s", folder, error.strerror)
+            return None
+        except (ValueError, KeyError, TypeError, RecursionError):
             log.warning("a cache entry's manifest can't be read; it is made again entry=%s", folder)
             return None
-        present = _digests(folder)
         if present != recorded:
             changed = sorted(n for n in {*present, *recorded} if present.get(n) != recorded.get(n))
             log.warning("a cache entry was changed; it is made again entry=%s files=%s", folder, changed)
             return None
         with suppress(OSError):  # where it may only be read
-            os.utime(folder / MANIFEST)  # used just now: what was used longest ago is removed first
+            os.utime(
+                folder / MANIFEST, follow_symlinks=False
+            )  # used just now: what was used longest ago is removed first
         return Entry(folder, facts, _digest_of(recorded), cached=True)
 
     def get(self, settings: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Entry:
@@ -136,7 +152,7 @@ class ArtifactCache:
                 if entry := self.find(settings):  # another process made it meanwhile
                     return entry
                 for leftover in self.root.glob(f".{folder.name}.tmp-*"):
-                    shutil.rmtree(leftover)  # of a process that was killed; the lock is ours
+                    remove_tree(leftover)  # of a process that was killed; the lock is ours
                 return self._make(folder, settings, make)
         except OSError as error:
             if error.errno in _UNWRITABLE and self._has(error.filename):
@@ -167,14 +183,15 @@ class ArtifactCache:
                 doomed = temporary.with_name(temporary.name.replace(".tmp-", ".tmp-old-"))
                 os.replace(folder, doomed)
                 os.replace(temporary, folder)
-                shutil.rmtree(doomed)
+                remove_tree(doomed)
             else:
                 os.replace(temporary, folder)
         except BaseException as error:
             full = (
                 not isinstance(error, OSError) and isinstance(error, Exception) and _is_full(temporary, error)
             )
-            shutil.rmtree(temporary, ignore_errors=True)
+            with suppress(OSError):  # what is told is the first error
+                remove_tree(temporary)
             if full:
                 raise self._unwritable(os.strerror(errno.ENOSPC)) from error
             raise

@@ -12,7 +12,7 @@ from inferbench_tasks.contracts.arrays import accuracy_ratio
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource, Watch
-from inferbench_tasks.errors import ConversionError, InputError, MissingExtraError
+from inferbench_tasks.errors import ConversionError, InputError, MissingExtraError, StorageError
 from inferbench_tasks.formats.base import FORMATS, Predict
 from inferbench_tasks.formats.conversion import convert_model
 
@@ -218,8 +218,25 @@ def _costs(
 
 def _artifact(source: ModelSource, entry: Entry) -> ModelArtifact:
     source.folder = entry.folder
-    digest = FORMATS.load(entry.facts["format"])().digest(entry.folder / entry.facts["file"])
+    digest = FORMATS.load(entry.facts["format"])().digest(file_of(entry.folder, entry.facts))
     return _from_facts(source, entry.folder, entry.facts, digest)
+
+
+def file_of(folder: Path, facts: dict[str, Any]) -> Path:
+    """The model of a cache entry. StorageError where it names what does not lie in the entry: a model's own code may
+    have written that.
+    """
+    name = facts.get("file")
+    if (
+        not isinstance(name, str)
+        or "\0" in name
+        or name in ("", ".")
+        or Path(name).is_absolute()
+        or ".." in Path(name).parts
+        or not (folder / name).resolve().is_relative_to(folder.resolve())
+    ):
+        raise StorageError(f"{folder} names {str(name)[:200]!r}, which is no file in it. Remove that folder")
+    return folder / name
 
 
 def _from_facts(source: ModelSource, folder: Path, facts: dict[str, Any], digest: str) -> ModelArtifact:
@@ -230,7 +247,7 @@ def _from_facts(source: ModelSource, folder: Path, facts: dict[str, Any], digest
         framework=source.framework,
         format=facts["format"],
         precision=facts.get("precision", "fp32"),
-        path=str(folder / facts["file"]),
+        path=str(file_of(folder, facts)),
         digest=digest,
         task=source.task,
         dataset=dataset.name if dataset else None,

@@ -18,6 +18,7 @@ import pytest
 from inferbench_tasks.artifacts import cache
 from inferbench_tasks.artifacts.cache import ArtifactCache, key_of, tree_digest
 from inferbench_tasks.errors import StorageError
+from tests.unit.test_strangers_folder import nested
 
 SETTINGS = {"model": "x", "recipe": 1}
 
@@ -215,3 +216,31 @@ def test_a_settled_file_is_read_once_and_again_after_a_change(
     path.write_bytes(b"b" * 100)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert cache.file_digest(path) != before and len(read) == 2
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "folder", "nested JSON", "other fields", "deep"])
+def test_what_a_stranger_put_in_place_of_an_entry_is_made_again(tmp_path: Path, what: str) -> None:
+    """A pipe is not waited for, no link is followed, and nothing without end is gone through."""
+    calls: list[int] = []
+    cache = ArtifactCache(tmp_path)
+    entry = cache.get(SETTINGS, writer(calls))
+    path = entry.folder / "entry.json"
+    content = path.read_text()
+    if what == "deep":
+        nested(entry.folder, 1500)
+    else:
+        path.unlink()
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "link":
+        (tmp_path / "elsewhere").write_text(content)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif what == "folder":
+        path.mkdir()
+    elif what == "nested JSON":
+        path.write_text("[" * 100_000)
+    elif what == "other fields":
+        path.write_text('{"files": [], "facts": 1}')
+    assert cache.find(SETTINGS) is None
+    assert not cache.get(SETTINGS, writer(calls)).cached and cache.find(SETTINGS) is not None
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1

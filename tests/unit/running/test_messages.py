@@ -30,19 +30,19 @@ def test_what_a_stage_says_is_taken() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        [],
-        [1, 2],
-        [1, 2, 3],
-        ["1", None, "x"],
-        [None, None, "x"],
-        [True, None, "x"],
-        [1, "2", "x"],
-        1,
-        None,
-        {},
-        [float("nan"), None, "x"],
-        [1, float("inf"), "x"],
-        [10**400, None, "x"],
+        *(
+            [],
+            [1, 2],
+            [1, 2, 3],
+            ["1", None, "x"],
+            [None, None, "x"],
+            [True, None, "x"],
+            [1, "2", "x"],
+            1,
+            None,
+            {},
+        ),
+        *([float("nan"), None, "x"], [1, float("inf"), "x"], [10**400, None, "x"]),
     ],
 )
 def test_a_progress_that_is_none_is_named(value: Any) -> None:
