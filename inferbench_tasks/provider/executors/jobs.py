@@ -11,6 +11,7 @@ from inferbench_tasks.cluster.abilities import unable
 from inferbench_tasks.cluster.apart import too_few_hosts
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.view import ClusterView
+from inferbench_tasks.cluster.waiting import too_few
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import UnknownKindError
@@ -82,7 +83,17 @@ def queued_job(
     if elsewhere and lost and not _hosts_but_for(lost, spec, own, elsewhere, cluster):
         # Of two hosts it needs both: it waits for that one's return, as often as any job is run again.
         lost = frozenset()
-    avoid = frozenset(lost) | _left_out(request, conf, cluster)
+    left_out = _left_out(request, conf, cluster)
+    ability, n_devices = request.ability or spec.needed_ability(), spec.needed_devices()
+    if (
+        ability
+        and lost
+        and not elsewhere
+        and not _able_but_for(lost | left_out, ability, n_devices, own, spec.only_on(), cluster)
+    ):
+        # No other can do what it needs: it is tried there again, as often as any job is run again.
+        lost = frozenset()
+    avoid = frozenset(lost) | left_out
     others: frozenset[str] = frozenset()
     if wanted := spec.only_on():
         # Those that register from now on are not among them: results say which device it was.
@@ -95,7 +106,7 @@ def queued_job(
         est_s=work_s if estimator.knows(kind) else work_s + fetch_s,
         limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(work_s)) + fetch_s + starts_s,
         device_types=own,
-        n_devices=spec.needed_devices(),
+        n_devices=n_devices,
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
@@ -104,7 +115,7 @@ def queued_job(
         not_its_own=others if elsewhere and not spec.chosen_elsewhere() else frozenset(),
         elsewhere_on=spec.named_elsewhere() if elsewhere else "",
         n_elsewhere=max(1, spec.n_elsewhere()),
-        ability=request.ability or spec.needed_ability(),
+        ability=ability,
     )
 
 
@@ -124,6 +135,28 @@ def _hosts_but_for(
     not_its_own |= unable(spec.needed_ability(), left)
     named, others = spec.named_elsewhere(), max(1, spec.n_elsewhere())
     return too_few_hosts(own, elsewhere, left, not_its_own, named, others) is None
+
+
+def _able_but_for(
+    avoided: frozenset[str],
+    ability: str,
+    n_devices: int,
+    types: frozenset[str],
+    wanted: Collection[str],
+    cluster: Cluster | ClusterView,
+) -> bool:
+    """Whether a host with so many devices that can do what a job needs is there without those; ``wanted``: the only
+    ones that it may have, all where there are none."""
+    left = [
+        device
+        for device in cluster.devices()
+        if device.present(TTL_S)
+        and device.device_type in types
+        and device.device_id not in avoided
+        and (not wanted or device.device_id in wanted)
+        and not device.lacks(ability)
+    ]
+    return bool(left) and too_few(left, n_devices, " or ".join(sorted(types))) is None
 
 
 def _left_out(

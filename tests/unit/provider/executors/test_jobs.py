@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.device import TELLS, Device
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
@@ -281,6 +281,37 @@ def test_a_job_on_two_hosts_avoids_the_one_that_it_lost_where_two_others_are_the
     assert avoided("a", "b", gone="b") == frozenset()
     assert avoided("a", "b", "c") == {"b.cpu"}
     assert avoided("a", "b", "c", gone="c") == frozenset()
+
+
+def test_a_job_that_was_lost_on_the_only_device_that_is_able_is_tried_there_again() -> None:
+    """Avoided, it would wait for ever beside a device that can't do what it needs; another that can is had instead."""
+    document = expand(read_submission(FILE, INSTALLED))[0].spec.model_dump(mode="json")
+    request = LeaseRequest(document).asking({"ability": "runtime r is r 1"})
+
+    def avoided(
+        *there: str, only: tuple[str, ...] = (), gone: str = "", asked: bool = True
+    ) -> frozenset[str]:
+        devices = [
+            Device(
+                device_id=name,
+                device_type="cpu",
+                name="c",
+                host=name,
+                stopped=name == gone,
+                capabilities={TELLS: {"runtime r": "r 2" if name.startswith("w") else "r 1"}},
+            )
+            for name in there
+        ]
+        mine = request if asked else LeaseRequest(document)
+        mine = replace(mine, job={**document, "on_devices": list(only)})
+        cluster = FakeCluster(devices, lost=frozenset({"l1"}))
+        return queued_job(JobKey("digits", "manual", 0), mine, {}, 0.0, Estimator(), cluster).avoid  # type: ignore[arg-type]
+
+    assert avoided("l1", "w1") == frozenset()
+    assert avoided("l1", "l2", "w1") == {"l1"}
+    assert avoided("l1", "l2", "w1", gone="l2") == frozenset()
+    assert avoided("l1", "l2", "w1", only=("l1", "w1")) == {"l2"}
+    assert avoided("l1", "w1", asked=False) == {"l1"}
 
 
 def test_a_job_whose_system_was_chosen_avoids_all_others() -> None:
