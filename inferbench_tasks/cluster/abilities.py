@@ -37,7 +37,7 @@ def no_host(ability: str, suited: Iterable[Device], n_devices: int, types: str) 
     """
     suited = list(suited)
     without = [device for device in suited if ability and device.lacks(ability)]
-    able = [device for device in suited if device not in without]
+    able = [device for device in suited if not (ability and device.lacks(ability))]
     if not without or too_few(suited, n_devices, types) or (able and too_few(able, n_devices, types) is None):
         return None
     ids_by_reason: dict[str, list[str]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -122,7 +123,8 @@ class Device(BaseModel):
         """
         if other := instead(ability, self.capabilities.get(TELLS, {})):
             return f"there it is {other}; have the same on a host of the same kind"
-        return str(self.capabilities.get(LACKS, {}).get(ability, ""))
+        lacks = self.capabilities.get(LACKS)  # what a worker writes may be anything
+        return str(lacks.get(ability, "")) if isinstance(lacks, Mapping) else ""
 
     def present(self, ttl_s: float) -> bool:
         """Whether the device's worker runs: it gave a sign of life within ``ttl_s`` and was not stopped."""

@@ -62,6 +62,13 @@ def test_where_no_host_can_each_is_named_with_its_remedy(devices: list[Device], 
     assert lacking(job("two", n_devices=2), devices) is None
 
 
+@pytest.mark.parametrize("told", [None, [NGINX], "all of it"])
+def test_what_a_worker_wrote_in_another_form_is_nothing_against_it(told: object) -> None:
+    """And ends nobody's loop."""
+    one = device("a1", capabilities={LACKS: told, TELLS: told})
+    assert unable(NGINX, [one]) == frozenset() and lacking(two(), [one, one]) is None
+
+
 def test_devices_that_a_job_can_not_have_are_none_that_it_waits_for() -> None:
     """Where the host that can is busy it says so, however many others are free; where its workers are gone, that."""
     lease = {"job": "x", "token": 1, "nonce": "n", "granted_s": 0.0, "est_end_s": 30.0}
