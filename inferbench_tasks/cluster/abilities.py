@@ -56,3 +56,28 @@ def lacking(job: QueuedJob, devices: Iterable[Device]) -> str | None:
     others = job.avoid - job.unable  # which it may not have whatever their hosts can do
     suited = [d for d in devices if d.device_type in job.device_types and d.device_id not in others]
     return no_host(job.ability, suited, job.n_devices, " or ".join(sorted(job.device_types)))
+
+
+def absent_host(job: QueuedJob, devices: Iterable[Device], ttl_s: float) -> str | None:
+    """That a job which is run again waits for the worker of a host that can do what it needs: those that are there are
+    all avoided, and one of which no sign of life came within ``ttl_s`` is not.
+
+    The policy gives such a job up where it knows the former alone: a scheduler that begins is told of the latter once
+    their workers are there. None for all other jobs.
+    """
+    if not (job.ability and job.attempt):
+        return None
+    types = " or ".join(sorted(job.device_types))
+    suited = [d for d in devices if d.device_type in job.device_types]
+    fit = [d for d in suited if d.device_id not in job.avoid]
+    there = [d for d in fit if d.present(ttl_s)]
+    if not any(d.present(ttl_s) for d in suited) or _enough(there, job.n_devices, types):
+        return None
+    if not _enough(fit, job.n_devices, types):
+        return None
+    absent = ", ".join(sorted(d.device_id for d in fit if not d.present(ttl_s)))
+    return f"no worker of a device with what it asks for is running ({absent})"
+
+
+def _enough(devices: list[Device], n_devices: int, types: str) -> bool:
+    return bool(devices) and too_few(devices, n_devices, types) is None

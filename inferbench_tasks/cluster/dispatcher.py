@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferbench_tasks.cluster.abilities import lacking, matched
+from inferbench_tasks.cluster.abilities import absent_host, lacking, matched
 from inferbench_tasks.cluster.apart import elsewhere_part, own_part, together, why_none
 from inferbench_tasks.cluster.device import Device, Lease, Outcome
 from inferbench_tasks.cluster.host_nodes import HostNodes
 from inferbench_tasks.cluster.keeping import Kept, kept_for
 from inferbench_tasks.cluster.seen_lease import SeenLease, leases_in
-from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decisions import Place, Preempt, Reject
 from inferbench_tasks.scheduling.eventlog import EventLog, job_from_json, to_json
@@ -143,6 +143,8 @@ class Dispatcher:
             return reason
         # A policy gives a job up that avoids all devices; workers that begin anew may tell otherwise.
         if job.ability and (reason := lacking(job, self.devices.values())) is not None:
+            return reason
+        if (reason := absent_host(job, self.devices.values(), TTL_S)) is not None:
             return reason
         # The policy places its own device alone: it is no candidate until there are other hosts' as well.
         if job.elsewhere and together(job, self.devices.values()) is None:
@@ -270,13 +272,16 @@ class Dispatcher:
         return actions
 
     def _match_again(self) -> None:
-        """What hosts can do is another thing once their workers began anew: jobs that need it avoid others then.
+        """What hosts can do is another thing once their workers began anew, or ended: jobs that need it avoid others.
 
         All shards of bricks are such jobs, and this is called several times a second: it looks at them on a change.
         """
         self._choosy = {job for job in self._choosy if self.knows(job)}
         devices = self.devices.values()
-        told = {name: (one.device_type, one.host, one.capabilities) for name, one in self.devices.items()}
+        told = {
+            name: (one.device_type, one.host, one.capabilities, one.present(TTL_S))
+            for name, one in self.devices.items()
+        }
         seen = self._choosy - self.held.keys(), told
         if seen == self._matched:
             return

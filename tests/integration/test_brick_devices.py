@@ -127,6 +127,21 @@ def test_where_none_is_alike_a_shard_waits_and_says_what_they_are(cluster: Clust
     assert "a1: there it is onnxruntime 1 on Q (x86_64-avx512)" in why and holders(cluster) == {"a1": None}
 
 
+def test_a_shard_that_is_run_again_waits_for_the_worker_that_is_alike(cluster: Cluster, make: type) -> None:
+    """Also where a scheduler that began meanwhile never saw it: beside a device of another kind it is not given up."""
+    register(cluster, "a1", **OTHER)
+    register(cluster, "b1", **ALIKE)
+    cluster.stop("b1")
+    scheduler: Dispatcher = make()
+    again = job("shard", ability=asked_by(CUT_FOR), attempt=1)
+    scheduler.submit(again, "run")
+    assert scheduler.tick() == [] and scheduler.tick() == []
+    assert list(scheduler.aside.values()) == ["no worker of a device with what it asks for is running (b1)"]
+    register(cluster, "b1", **ALIKE)
+    scheduler.tick()
+    assert holders(cluster) == {"a1": None, "b1": again.job_id} and not scheduler.aside
+
+
 def test_the_hosts_own_device_is_alike(cluster: Cluster) -> None:
     """What is cut here can be timed here, whatever this host is."""
     register(cluster, "a1", capabilities={TELLS: told_here()})
