@@ -13,10 +13,10 @@ from inferbench_tasks.bricks.results import Result
 MEASURED, CALIBRATING = "measured", "calibrating"
 #: As sentences have them, in this order.
 _WORDS = {
-    MEASURED: "measured on {}",
-    "interpolated": "interpolated between times of {}",
-    "estimated": "estimated from times of {}",
-    CALIBRATING: "calibrated by times of {}",
+    MEASURED: "{} measured on {}",
+    "interpolated": "{} interpolated between times of {}",
+    "estimated": "{} estimated from times of {}",
+    CALIBRATING: "calibrated by {} times of {}",
 }
 
 
@@ -42,10 +42,9 @@ def origins(
 
 
 def in_words(rows: Iterable[Mapping[str, Any] | Origin]) -> str:
-    """Such as ``12 measured on a and b, 3 estimated from times of a``."""
+    """Such as ``12 measured on a and b, 3 estimated from times of a, calibrated by 93 times of b``."""
     each = [row if isinstance(row, Origin) else Origin.model_validate(row) for row in rows]
-    texts = [f"{row.times} {_WORDS[row.how].format(_listed(row.hosts))}" for row in each]
-    return ", ".join(texts)
+    return ", ".join(_WORDS[row.how].format(row.times, _listed(row.hosts)) for row in each)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -75,6 +75,7 @@ def test_what_calibrates_is_told_apart_from_the_models_own() -> None:
     [one] = predictions(cuts, known, 3, own=A)[0]
     assert one.factor == pytest.approx(1.2) and one.timed_on == ["host-a", "host-b"]
     assert of(one) == [("measured", 1, ["host-a"]), ("calibrating", 6, ["host-b"])]
+    assert in_words(one.origins) == "1 measured on host-a, calibrated by 6 times of host-b"
 
 
 def test_between_two_times_of_one_host_it_is_that_host() -> None:
