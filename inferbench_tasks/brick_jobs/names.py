@@ -13,11 +13,14 @@ from typing import Any
 from inferbench_tasks.brick_jobs.documents import Shapes, made_of
 from inferbench_tasks.brick_jobs.made_from import made_from_card
 from inferbench_tasks.brick_jobs.spec import PRECISIONS
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.modelrepo.card import ModelCard
 from inferbench_tasks.modelrepo.zoo import ZOO
 
 #: What is asked for of a model, at each of the sizes of its free inputs: of each the newest cut counts.
 _OF = ("batch_size", "granularity", "precision", "runtime", "view", "instruction_set")
+#: What cuts of before some of these were kept are of.
+_BEFORE = {"precision": "fp32", "runtime": DEFAULT, "view": "runtime"}
 #: What ``current`` needs of a document.
 FIELDS = ("model", "made_from", "sources", *_OF)
 #: The order in which it takes them.
@@ -55,6 +58,6 @@ class Names:
         newest: dict[tuple[Any, ...], dict[str, Any]] = {}
         for cut in cuts:
             for name, shapes in sorted(self._each(cut)):
-                of = name, shapes, *(cut.get(field) for field in _OF)
+                of = name, shapes, *(cut.get(field) or _BEFORE.get(field) for field in _OF)
                 newest.setdefault(of, {**cut, "model": name, "shapes": shapes})
         return list(newest.values())
