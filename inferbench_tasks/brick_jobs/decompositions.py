@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from inferbench_tasks.brick_jobs.counting import COUNT
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.facts import BrickFacts
 from inferbench_tasks.brick_jobs.known_bricks import put_bricks
@@ -71,7 +72,9 @@ class Decompositions:
         values["runtime"] = self.setting.runtime_name
         update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
         if facts:
-            update["$set"] = {"cut_at": now} | ({"work": to_stored(list(work))} if work else {})
+            update["$set"] = {"cut_at": now} | (
+                {"work": to_stored(list(work)), "work_count": COUNT} if work else {}
+            )
         if of is not None and of.made_from is not None:
             # Models with other weights are cut alike: one document, made from each of them.
             update["$addToSet"] = {"made_from": of.made_from}
@@ -150,7 +153,7 @@ class Decompositions:
             "work": {"$exists": True},
             **self._of_runtime,
         }
-        fields = {"model": 1, "parts": 1, "work": 1, "_id": 0}
+        fields = {"model": 1, "parts": 1, "work": 1, "work_count": 1, "_id": 0}
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS).find(

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.brick_jobs.counting import outdated
 from inferbench_tasks.brick_jobs.cutting import BrickWork
 from inferbench_tasks.brick_jobs.families import family_of
 from inferbench_tasks.brick_jobs.filling import run_s
@@ -152,13 +153,16 @@ def _type(work: BrickWork) -> str:
 
 
 def known_bricks(cuts: Iterable[Mapping[str, Any]], results: Mapping[str, Result]) -> list[Known]:
-    """What was measured of bricks that these models are made of (documents of ``decompositions``)."""
+    """What was measured of bricks that these models are made of (documents of ``decompositions``), and whose work was
+    counted as it is now."""
     works: dict[str, BrickWork] = {}
     families: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for cut in cuts:
         family, counts = family_of(cut.get("model") or ""), Counter(cut.get("parts") or ())
         for values in cut.get("work") or ():
             work = BrickWork.model_validate(values)
+            if outdated(work.operators, cut.get("work_count")):
+                continue
             works[work.identity] = work
             families[work.identity][family] += max(1, counts[work.identity])
     return [

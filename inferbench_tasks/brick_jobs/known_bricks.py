@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from inferbench_tasks.brick_jobs.counting import COUNT, outdated
 from inferbench_tasks.brick_jobs.facts import BrickFacts
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
 
 BRICKS = "bricks"
-#: How work is counted. 1 (and documents without): a transposed convolution by its outputs instead of its inputs.
-COUNT = 2
 #: So many keys are asked for at once.
 _AT_ONCE = 5_000
 
@@ -63,7 +62,7 @@ def flops_of(operators: Sequence[str], brick: Mapping[str, Any]) -> float | None
     ``brick``: what is kept of it (``brick_of``)."""
     from inferbench_tasks.bricks.calibration import uncounted
 
-    if uncounted(operators) or (brick.get("count", 1) < COUNT and "ConvTranspose" in operators):
+    if uncounted(operators) or outdated(operators, brick.get("count")):
         return None
     flops: float | None = brick.get("flops")
     return flops

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from inferbench_tasks.brick_jobs.counting import PRODUCTS
 from inferbench_tasks.bricks.brick import Brick
 from inferbench_tasks.bricks.layer import Layer
 from inferbench_tasks.bricks.layers import LayerGraph
@@ -16,12 +17,6 @@ from inferbench_tasks.bricks.records import Record
 #: Operators whose outputs are sums of products over a window, by the end of their names -> which operand has the
 #: weights; by axes of output channels (of ``ConvTranspose`` input channels), then the others.
 _CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}
-#: Operators whose outputs are sums of products over an axis of the first operand: the last one, or if the operator
-#: turns it around (``transA``) the one before.
-_PRODUCTS = (
-    "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat",
-    "DynamicQuantizeMatMul",
-)  # fmt: skip
 
 
 def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
@@ -53,7 +48,7 @@ def _multiply_adds(graph: LayerGraph, layer: Layer, outputs: int) -> float:
         # A transposed convolution spreads each of its inputs, others gather each of their outputs.
         numbers = math.prod(shapes[0]) if name == "ConvTranspose" else outputs
         return float(numbers) * math.prod(weights) / max(1, weights[0])
-    if name in _PRODUCTS and shapes and shapes[0]:
+    if name in PRODUCTS and shapes and shapes[0]:
         turned = layer.node.attributes.get("transA")
         first = shapes[0]
         return float(outputs) * (

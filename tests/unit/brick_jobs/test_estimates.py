@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.brick_jobs.counting import COUNT
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.estimates import (
     FEWEST_BRICKS,
@@ -253,6 +254,19 @@ def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
     [one] = known_bricks(cuts, {"a": result("a", 5.0), "z": result("z", 1.0)})
     assert one.work.identity == "a" and one.times_ns == {"warm": 5.0, "streamed": 10.0}
     assert one.families == {family_of("resnet18"): 2, "our": 1}
+
+
+@pytest.mark.parametrize(("count", "taught"), [(None, "a"), (1, "a"), (COUNT, "abc")])
+def test_work_that_was_counted_wrongly_teaches_nothing(count: int | None, taught: str) -> None:
+    """Of products and transposed convolutions, of cuts of an earlier version; until they are cut again."""
+    work = [
+        BrickWork(identity=name, operators=(operator,), flops=1.0, moved_bytes=1.0).model_dump(mode="json")
+        for name, operator in (("a", "Conv"), ("b", "MatMul"), ("c", "ConvTranspose"))
+    ]
+    cut: dict[str, Any] = {"model": "m", "parts": ["a", "b", "c"], "work": work}
+    cut |= {} if count is None else {"work_count": count}
+    found = known_bricks([cut], {name: result(name, 5.0) for name in "abc"})
+    assert "".join(one.work.identity for one in found) == taught
 
 
 def test_an_estimate_is_of_the_hosts_that_taught_it() -> None:

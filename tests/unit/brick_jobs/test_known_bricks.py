@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.brick_jobs.known_bricks import COUNT, flops_of
+from inferbench_tasks.brick_jobs.counting import COUNT
+from inferbench_tasks.brick_jobs.known_bricks import flops_of
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,9 @@ from inferbench_tasks.brick_jobs.known_bricks import COUNT, flops_of
         (["Conv", "Relu"], 1, 25_600.0),
         (["ConvTranspose"], 1, None),  # by its outputs, as an earlier version counted
         (["ConvTranspose"], COUNT, 25_600.0),
+        (["Conv", "MatMul"], 1, None),  # with a constant first it was none
+        (["com.microsoft.FusedMatMul"], 1, None),
+        (["Gemm"], COUNT, 25_600.0),
     ],
 )
 def test_flop_that_were_not_counted_are_not_shown(
