@@ -18,6 +18,7 @@ import numpy as np
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.documents import cut_of, of_one, shapes_of, shapes_text
+from inferbench_tasks.brick_jobs.same_models import kinds
 from inferbench_tasks.bricks.interpolation import bounds_ns, interpolated
 from inferbench_tasks.bricks.measure.method import STATES
 from inferbench_tasks.bricks.prediction import StandIns, stand_ins
@@ -153,8 +154,8 @@ def measured_sizes(results: PerfDBResults, cut: CutModel) -> Sizes:
 
 
 def others(results: PerfDBResults, line: Line) -> list[Sizes]:
-    """Other models that were measured at both sizes of the line, the newest first; never one of the line's operators:
-    it may be the same model."""
+    """Other models that were measured at both sizes of the line, the newest first; never one that is the line's at its
+    lower size (``same_models``): another export of a model tells nothing of how well that is predicted."""
     of = line.lower
     at = partial(results.cuts_at, of.granularity, of.view, of.precision)
     wholes: dict[tuple[Any, ...], dict[int, str]] = {}
@@ -165,9 +166,14 @@ def others(results: PerfDBResults, line: Line) -> list[Sizes]:
     for model, digest, key in _apart(wholes, line.sizes)[:_MOST_OTHERS]:
         of_model = {"model": model, "digest": digest} if key is None else {}
         sizes, times = _complete(results, at({**of_model, "made_from": key}))
-        if set(line.sizes) <= sizes.keys() and sizes[line.sizes[0]].operators != of.operators:
+        if set(line.sizes) <= sizes.keys() and not _same(line, sizes[line.sizes[0]], times):
             found.append((sizes, times))
     return found
+
+
+def _same(line: Line, other: CutModel, times: Mapping[str, Result]) -> bool:
+    one, two = kinds([line.lower, other], {**times, **line.times})
+    return one == two
 
 
 def _models_of(document: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -51,19 +51,22 @@ class Stored:
         times: Mapping[int, Sequence[float]],
         wholes: Mapping[int, float] | None = None,
         needs: Sequence[Sequence[int]] = ((), (0,)),
+        first: Sequence[str] = (),
     ) -> None:
-        """``times``: batch size -> of each brick, ms; 0: not measured."""
+        """``times``: batch size -> of each brick, ms; 0: not measured. ``first``: the names of its first bricks, which
+        may be another model's."""
         for batch, all_ms in times.items():
-            parts = [f"{name}{at}-{batch}" for at in range(len(all_ms))]
+            names = [*first, *(f"{name}{at}" for at in range(len(first), len(all_ms)))]
+            parts = [f"{one}-{batch}" for one in names]
             for at, ms in enumerate(all_ms):
                 if ms:
-                    self.put(parts[at], ms, f"{name}{at}")
+                    self.put(parts[at], ms, names[at])
             whole = f"{WHOLE}{name}-{batch}"
             if wholes and batch in wholes:
                 self.put(whole, wholes[batch], name)
             facts = {"model": name, "digest": name, "batch_size": batch, "instruction_set": "x", "layers": 2}
             work = [
-                {"identity": part, "operators": [f"{name}{at}"], "flops": 1.0, "moved_bytes": 1.0}
+                {"identity": part, "operators": [names[at]], "flops": 1.0, "moved_bytes": 1.0}
                 for at, part in enumerate(parts)
             ]
             self.results.put_cut(whole, "1", parts, needs[: len(parts)], facts, work)
@@ -151,6 +154,25 @@ def test_others_calibrate_it_and_the_model_itself_does_not(http: TestClient, sto
     found = predict(http, 4)
     assert (found["state"], found["constructed_ms"], found["warm_ms"]) == ("streamed", 20, 10)
     assert found["predicted_ms"] == pytest.approx(19) and found["judged_by"] == 8
+
+
+def test_another_export_of_the_model_neither_calibrates_nor_judges_it(
+    http: TestClient, stored: Stored
+) -> None:
+    """All but a fiftieth of its time is in the model's own bricks, and it has a transposition more: of three models
+    that took 1.2 times their sums two are others, which are too few. With a third other one there are enough."""
+    stored.model("m", TIMES)
+    wholes = {1: 4.8, 8: 21.6}
+    for name in "ab":
+        stored.model(name, TIMES | {4: (4 / 1.1, 6 / 1.1)}, wholes=wholes)
+    again = {1: (*TIMES[1], 0.08), 8: (*TIMES[8], 0.36), 4: (4 / 1.1, 6 / 1.1, 0.2)}
+    needs = ((), (0,), (1,))
+    stored.model("export", again, wholes=wholes, needs=needs, first=("m0", "m1"))
+    found = predict(http, 4)
+    assert found["calibrated_by"] is None and found["interpolation_judged_by"] == 2
+    stored.model("c", TIMES | {4: (4 / 1.1, 6 / 1.1)}, wholes=wholes)
+    found = predict(http, 4)
+    assert sorted(found["calibrated_by"]) == ["a", "b", "c"] and found["interpolation_judged_by"] == 3  # type: ignore[call-overload]
 
 
 def test_what_is_measured_at_the_size_counts_before_what_is_interpolated(
