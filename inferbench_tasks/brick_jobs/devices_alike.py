@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.runtimes.told import asked_by, text_of
 from inferbench_tasks.cluster.device import TELLS, Device
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.contracts.likeness import instead
+from inferbench_tasks.contracts.likeness import instead, likeness
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -19,7 +21,8 @@ def require_device(db: PerfDB, job: BricksJob, setting: Setting) -> None:
     it: ``measure`` compares once more.
     """
     ability = asked_by(setting)
-    devices = [device for device in Cluster(db).devices() if not device.stopped and _may_have(job, device)]
+    suited = [device for device in Cluster(db).devices() if _may_have(job, device)]
+    devices = [device for device in suited if not device.stopped]
     unlike = {device.device_id: text for device in devices if (text := _instead(ability, device))}
     if len(unlike) < len(devices) or not devices:
         return
@@ -27,6 +30,9 @@ def require_device(db: PerfDB, job: BricksJob, setting: Setting) -> None:
     for device_id, text in sorted(unlike.items()):
         ids_by_text.setdefault(text, []).append(device_id)
     each = "; ".join(f"{', '.join(ids)}: {text}" for text, ids in ids_by_text.items())
+    stopped = sorted(device.device_id for device in suited if device.stopped and _is_so(ability, device))
+    if stopped:
+        each += f"; {', '.join(stopped)}: like it, but its worker is stopped: start it again"
     raise StageError(
         f"models are cut on this host, for {text_of(setting)}, and no device that their bricks may be timed on is like "
         f"it ({each}). Start a worker on a host that is, with the same version (workers tell what there is when they "
@@ -37,6 +43,12 @@ def require_device(db: PerfDB, job: BricksJob, setting: Setting) -> None:
 def _may_have(job: BricksJob, device: Device) -> bool:
     of_kind = (device.gpu_index is None) == (job.serve.device.kind == "cpu")
     return of_kind and (not job.on_devices or device.device_id in job.on_devices)
+
+
+def _is_so(ability: str, device: Device) -> bool:
+    """Whether its worker told that."""
+    tells = device.capabilities.get(TELLS)
+    return isinstance(tells, Mapping) and any(likeness(of, told) == ability for of, told in tells.items())
 
 
 def _instead(ability: str, device: Device) -> str:

@@ -62,6 +62,19 @@ def test_without_a_device_like_this_host_it_ends_before_any_is_taken(cluster: Cl
             require_device(cluster.db, bricks(), CUT_FOR)
 
 
+def test_one_that_is_like_this_host_and_is_stopped_is_named(cluster: Cluster) -> None:
+    """To start it again is the nearest way out; of one that told nothing nobody knows."""
+    register(cluster, "a1", **OTHER)
+    register(cluster, "b1", "b2", **ALIKE)
+    register(cluster, "c1")
+    for name in ("b1", "b2", "c1"):
+        cluster.stop(name)
+    with pytest.raises(StageError) as refused:
+        require_device(cluster.db, bricks(), CUT_FOR)
+    assert "b1, b2: like it, but its worker is stopped: start it again)" in str(refused.value)
+    assert "c1" not in str(refused.value)
+
+
 def test_devices_of_another_kind_are_none_that_it_could_have(cluster: Cluster) -> None:
     """A GPU is not asked what its host's processor is, and is none of those that bricks of a processor wait for."""
     register(cluster, "g1", gpu_index=0, device_type="l4", **OTHER)
