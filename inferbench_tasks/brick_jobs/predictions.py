@@ -196,7 +196,7 @@ def _predicted(cut: CutModel, by: _Calibrating, table: _Table, unmeasured: Unmea
     calibration, classes, sums = by.one(), by.classes(), by.sums()
     of_cut = class_ns(cut, known, state)
     calibrating = by.used() if calibration else set()
-    used = {*cut.parts, cut.whole} | calibrating
+    used = {*cut.parts} | calibrating  # its own whole is only compared with it
     not_measured = {how: of[state].identities for how, of in unmeasured.items()}
     return PredictedModel(
         timed_on=hosts_of([known[name] for name in sorted(used & known.keys())], table.own),

@@ -50,9 +50,9 @@ class PredictedModel(Document):
     class of bricks times a factor of its own, of more than three models. ``class_spread`` and ``one_spread`` are the
     root mean squares of the logarithms by which those models are off, each predicted by the others: the rule that is
     less off is what is predicted (``best``). ``measured``: the model itself, in rounds among the bricks. ``timed_on``:
-    the hosts whose times all this follows from, by name, where these are several, or another than the one that it is
-    predicted for; ``origins``: which of these times were measured where, and what is not measured (empty in results of
-    before it was kept).
+    the hosts of its bricks' times and of what calibrates it, by name, where these are several, or another than the one
+    that it is predicted for (not of ``measured``, nor of ``told_by`` beyond what calibrates); ``origins``: which of
+    these times were measured where, and what is not measured (empty in results of before it was kept).
     """
 
     batch_size: int

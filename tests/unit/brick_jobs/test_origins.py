@@ -78,6 +78,14 @@ def test_what_calibrates_is_told_apart_from_the_models_own() -> None:
     assert in_words(one.origins) == "1 measured on host-a, calibrated by 6 times of host-b"
 
 
+def test_the_model_itself_is_none_of_what_its_prediction_follows_from() -> None:
+    """Measured as a whole on another host it is what the prediction is compared with."""
+    known = {"w": timed("w", "a"), f"{WHOLE}0": timed(f"{WHOLE}0", "b", 12.0)}
+    [[one]] = predictions([cut(0, "C", "w")], known, 3, own=A).values()
+    assert one.measured is not None and one.timed_on == []
+    assert of(one) == [("measured", 1, ["host-a"])]
+
+
 def test_between_two_times_of_one_host_it_is_that_host() -> None:
     """And of what was interpolated already, all that it was of."""
     between = interpolated(timed("y1", "a"), timed("y8", "a"), (1, 8), 4, "y")
