@@ -25,7 +25,7 @@ from typing import Any
 from filelock import FileLock
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.folder_tree import remove_tree
+from inferbench_tasks.folder_tree import MOST_DEEP, remove_tree, walked
 from inferbench_tasks.strangers_folder import read
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ MANIFEST = "entry.json"
 _SETTLED_NS = 2_000_000_000
 #: Where less is left after something failed, it failed for want of space, whatever a library said of it.
 _FULL_BYTES = 1 << 20
-#: What ``read`` says of a link, a pipe, a folder and of a file without end, or a walk of endless
-#: folders: a stranger's process put it there.
+#: What ``read`` says of a link, a pipe, a folder and of a file or folders without
+#: end: a stranger's process put it there.
 _NO_PLAIN_FILE = (
-    errno.ELOOP, errno.EINVAL, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EFBIG, errno.ENAMETOOLONG,
+    errno.ELOOP, errno.EINVAL, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EFBIG,
 )  # fmt: skip
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -116,6 +116,8 @@ class ArtifactCache:
             recorded, facts = manifest["files"], manifest["facts"]
             if not isinstance(recorded, dict) or not isinstance(facts, dict):
                 raise TypeError(f"{MANIFEST} has other fields")
+            if any(found.too_deep for found in walked(folder, failed=lambda _: None)):
+                raise OSError(errno.EFBIG, f"folders nested deeper than {MOST_DEEP}", str(folder))
             present = _digests(folder)
         except FileNotFoundError:
             return None
