@@ -179,7 +179,13 @@ def test_the_words_of_a_trace_say_from_where_it_was_asked() -> None:
 
 def test_of_requests_that_all_failed_no_clock_is_called_known() -> None:
     """No error of nought stands there."""
-    hosts: dict[str, Any] = {"client": "loader", "server": "gpu1", "error_ms": None, "clocks": [], "ways": None}
+    hosts: dict[str, Any] = {
+        "client": "loader",
+        "server": "gpu1",
+        "error_ms": None,
+        "clocks": [],
+        "ways": None,
+    }
     said = share_in_words(
         {"one_in": 20, "requests": 3, "of": 60, "failed": 3, "unanswered": 0, "hosts": hosts}
     )
